@@ -4,7 +4,7 @@
 #   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
 #   make test-all       all tests, the slow ones too
 #   make test-clang     all references, and the wrong kernels of labs 00 to 05, with clang    (ARGS="-k lab02" for some)
-#   make lint           ruff and mypy
+#   make lint           ruff and mypy, and the prose by docs/STYLE.md
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
@@ -48,6 +48,7 @@ test-clang: $(DEV)
 lint: $(DEV)
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
+	@$(PY) scripts/prose.py
 
 docs: $(DOCS)
 	@$(PY) scripts/site.py $(ARGS)

@@ -17,42 +17,26 @@ from typing import Any
 
 from warpschool.course import Course, Lab
 from warpschool.recorded import results
+from warpschool.route import read_route
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 NOT_MEASURED = "*Not measured yet.*"
 
-TOPICS = {
-    "lab00": "first kernels: threads, blocks, shared memory, reductions",
-    "lab01": "a matrix product, one thread per element; alpha and beta",
-    "lab02": "tiles in shared memory",
-    "lab03": "coalesced access, transposes",
-    "lab04": "bank conflicts: padding, swizzling",
-    "lab05": "work per thread: register tiles, wide loads, double buffering",
-    "lab06": "half precision and 8-bit integers, and what they cost",
-    "lab07": "tensor cores: wmma, cp.async, mma.sync, and Hopper's wgmma",
-    "lab08": "convolution: direct, im2col, implicit GEMM, layouts, tensor cores, frequencies",
-    "lab09": "Winograd's minimal filtering: exact matrices, four kernels, fused layers",
-    "lab10": "networks that read digits: layers, fusion, half precision, streams, one arena",
-    "lab11": "training: backward kernels, SGD, Adam, networks that learn real digits",
-    "lab12": "split channels: a direct convolution of one small image, and a search for its tiles",
-    "lab13": "VGG16: Winograd backward, dense layers of few images, inference and training",
-    "lab14": "whole programs: memory, errors, streams, a solver on data that stay; taught behind lab 00",
-    "lab15": "parallel patterns: segments, scans, look-back over blocks, histograms, compaction, radix sort",
-}
-
 
 def labs_table() -> str:
     """Which labs have references, graded tests and a notebook."""
     rows = ["| lab | about | graded steps | notebook |", "|---|---|---:|---|"]
-    rows += [_lab_row(lab) for lab in Course(ROOT).labs()]
+    route = read_route(Course(ROOT))
+    assert route is not None
+    rows += [_lab_row(point.lab, point.about) for point in route.waypoints]
     return "\n".join(rows)
 
 
-def _lab_row(lab: Lab) -> str:
+def _lab_row(lab: Lab, about: str) -> str:
     graded = sum(bool(step.solution and step.grader and step.starter) for step in lab.steps)
     steps = str(graded) if graded == len(lab.steps) else f"{graded} of {len(lab.steps)}"
-    return f"| `{lab.name}` | {TOPICS.get(lab.name[:5], '')} | {steps} | {'yes' if lab.notebook else 'not yet'} |"
+    return f"| `{lab.name}` | {about} | {steps} | {'yes' if lab.notebook else 'not yet'} |"
 
 
 def simulator_table() -> str:

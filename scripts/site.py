@@ -17,6 +17,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -39,7 +40,7 @@ KEPT = ROOT / "build" / "notebooks"
 MAKING = ".making-site-"
 LEFT_OVER_SECONDS = 24 * 3600
 SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
-FIRST_PAGES = ("learn/start.md",)
+FIRST_PAGES = ("learn/start.md", "learn/route.md", "learn/gpu.md", "learn/measuring.md")
 CELL_SECONDS = 600
 
 HOME = """# warpschool
@@ -56,7 +57,8 @@ make tour                       # in a checkout: run the course's kernels here
 make lab                        # JupyterLab on your own copy of the course
 ```
 
-- **Learn**: [start](learn/start.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
+- **Learn**: [start](learn/start.md), [the route](learn/route.md), [what a GPU is](learn/gpu.md),
+  [measuring](learn/measuring.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
   [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md).
 - **Teach**: [release](teach/release.md), [grade](teach/grade.md), [find cheats](teach/cheats.md),
   [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md).
@@ -78,6 +80,8 @@ agree with silicon is told in [the fidelity report](fidelity.md).
 def prepare(source: Path, *, run: bool) -> None:
     """Fill the folder that mkdocs reads."""
     shutil.copytree(ROOT / "docs", source)
+    for page in source.rglob("*.md"):
+        page.write_text(_for_the_site(page.read_text(encoding="utf-8")), encoding="utf-8")
     (source / "index.md").write_text(HOME, encoding="utf-8")
     (source / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
     (source / "reference" / "python.md").write_text(_python(), encoding="utf-8")
@@ -91,6 +95,16 @@ def prepare(source: Path, *, run: bool) -> None:
     (folder / "index.md").write_text(_index(labs), encoding="utf-8")
 
 
+_NOTEBOOK_LINK = re.compile(r"\]\(\.\./\.\./labs/(lab\d\d_\w+)/\1\.ipynb\)")
+_CHAPTER_LINK = re.compile(r"\]\(\.\./\.\./docs/learn/(\w+)\.md")
+"""In a notebook, whose links mkdocs neither translates nor checks."""
+
+
+def _for_the_site(page: str) -> str:
+    """A page of docs/learn whose links to notebooks lead to where the site has them."""
+    return _NOTEBOOK_LINK.sub(r"](labs/\1.ipynb)", page)
+
+
 def _commands() -> str:
     """The command line's own help."""
     command = [sys.executable, "-m", "typer", "warpschool.cli.app", "utils", "docs", "--name", "warpschool"]
@@ -101,8 +115,15 @@ def _commands() -> str:
 def _python() -> str:
     """One entry a public name; mkdocstrings reads the docstrings."""
     names = [name for name in ws.__all__ if not name.startswith("_")]
-    where = {name: getattr(getattr(ws, name), "__module__", "warpschool") for name in names}
-    return PYTHON + "".join(f"\n::: {where[name]}.{name}\n" for name in names)
+    return PYTHON + "".join(f"\n::: {_defined(name)}\n" for name in names)
+
+
+def _defined(name: str) -> str:
+    """Where a public name is defined, and as what: some have another name at home."""
+    found = getattr(ws, name)
+    module = getattr(found, "__module__", "warpschool")
+    at_home = getattr(found, "__qualname__", name)
+    return f"{module}.{at_home if hasattr(sys.modules[module], at_home) else name}"
 
 
 def _counters() -> str:
@@ -142,8 +163,11 @@ def _notebook(lab: Lab, *, run: bool) -> str:
 
 
 def _coloured(text: str) -> str:
-    """The notebook with its `%%kernel` cells marked as CUDA C++, which the generator would colour as Python."""
+    """The notebook with its `%%kernel` cells marked as CUDA C++, and its links to chapters as the site has them."""
     notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = _CHAPTER_LINK.sub(r"](../../\1/", "".join(cell["source"]))
     notebook["metadata"].setdefault("kernelspec", {})["language"] = "ipython3"  # marks count in IPython's cells only
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and "".join(cell["source"]).startswith("%%kernel"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,5 +32,9 @@ def test_site_builds_and_has_every_page(tmp_path):
     written = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     labs = {f"learn/labs/{lab.name}" for lab in Course(ROOT).labs() if lab.notebook is not None}
     assert written | labs | {".", "reference/commands", "reference/python"} <= pages
+    for page in (tmp_path / "learn" / "labs").rglob("index.html"):
+        for chapter in re.findall(r'href="\.\./\.\./(\w+/)"', page.read_text(encoding="utf-8")):
+            assert (tmp_path / "learn" / chapter / "index.html").is_file(), f"{page}: {chapter}"
+        assert ".md\"" not in page.read_text(encoding="utf-8"), f"{page} links to a source"
     python = (tmp_path / "reference" / "python" / "index.html").read_text(encoding="utf-8")
     assert "RawModule" in python and "data_reuse" in python

@@ -72,6 +72,8 @@ def lab(
 ) -> None:
     """Open JupyterLab on your own copy of the course; makes the copy if there is none.
 
+    First it shows the labs: what each stands on, its hours, how much is done, where you are, and paths through them.
+
     An update never touches what you have edited: see warpschool start --help. With --json it says what it would run.
 
     Example: warpschool lab ~/gpu-course
@@ -82,13 +84,39 @@ def lab(
     own = own_copy(folder)
     command = jupyter_command(own, browser=browser, port=port, ip=ip)
     report = _updated(output, own) if update or not own.exists() else None
-    output.data({"copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None})
+    here = _show_route(output, own)
+    output.data({
+        "copy": str(own.resolve()), "command": command, "update": report.to_dict() if report else None, "here": here,
+    })  # fmt: skip
     if output.as_json:
         return
     if report is not None:
         _show_copy(output, report)
-    output.show(f"JupyterLab on {own}; Ctrl-C ends it. Begin with labs/lab00_first_kernels.")
+    begin = f"Go on with labs/{here}." if here else "Everything is accepted."
+    output.show(f"JupyterLab on {own}; Ctrl-C ends it. {begin}")
     raise typer.Exit(serve(command, own))
+
+
+def _show_route(output: Output, own: Path) -> str:
+    """The labs and where one is in them; returns that lab's name, "" where all is done or the course has no route."""
+    from warpschool.grading.runner import state_of
+    from warpschool.route import read_route
+    from warpschool.show.route import HOURS, route_table, track_lines
+
+    route = read_route(course())
+    if route is None:
+        return course().labs()[0].name
+    done = {}
+    for point in route.waypoints:
+        states = [state_of(step, own).state for step in point.lab.steps if step.grader]
+        begun = sum(state not in ("not started", "no file") for state in states)
+        done[point.lab.name] = (states.count("accepted"), begun, len(states))
+    here = route.here(done)
+    output.table(route_table(route, done, here))
+    output.show(HOURS, style="dim")
+    for line in track_lines(route):
+        output.show(line)
+    return here.lab.name if here else ""
 
 
 def _updated(output: Output, folder: Path) -> CopyReport:

@@ -414,10 +414,10 @@ def last_result(step: str, source: Source) -> Result | None:
     return None
 
 
-def state_of(step: Step) -> StepState:
-    """How far the student's own file of a step is."""
+def state_of(step: Step, folder: Path | None = None) -> StepState:
+    """How far the student's own file of a step is; `folder` is the copy, or lies in it (default: here)."""
     try:
-        source = find_source(step)
+        source = find_source(step, folder=folder)
     except WarpschoolError:
         return StepState(step.name, "no file")
     if step.starter is not None and source.data == step.starter.read_bytes():

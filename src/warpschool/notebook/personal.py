@@ -16,6 +16,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import posixpath
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -30,6 +32,9 @@ from warpschool.version import __version__
 
 DEFAULT_FOLDER = Path("my-warpschool")
 Cell = dict[str, Any]
+
+_CHAPTER = re.compile(r"gpu|measuring|lab\d\d")
+_LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s]+)\)")
 
 _LEAST_KNOWN = 0.5  # of the delivered cells, on both sides: who renames cells must not look like one who removes them
 _FIRST_MINOR_WITH_IDS = 5
@@ -151,7 +156,22 @@ def course_files(course: Course) -> dict[str, bytes]:
                 files[f"kernels/{step.lab}/{step.file_name}"] = step.starter.read_bytes()
     if not files:
         raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
-    return files
+    return files | _chapters(course, set(files))
+
+
+def _chapters(course: Course, others: set[str]) -> dict[str, bytes]:
+    """The book's chapters that notebooks lead to, and their pictures; a link to what no copy has becomes its words."""
+    book = course.root / "docs"
+    pictures = {f"docs/{p.relative_to(book).as_posix()}": p for p in sorted((book / "images" / "learn").glob("*.svg"))}
+    pages = {f"docs/learn/{p.name}": p for p in sorted((book / "learn").glob("*.md")) if _CHAPTER.fullmatch(p.stem)}
+    there = {*others, *pages, *pictures}
+
+    def kept(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join("docs/learn", link[2].partition("#")[0]))
+        return link[0] if path in there or "://" in link[2] or link[2].startswith("#") else link[1]
+
+    files = {name: path.read_bytes() for name, path in pictures.items()}
+    return files | {name: _LINK.sub(kept, path.read_text("utf-8")).encode() for name, path in pages.items()}
 
 
 def fingerprint(path: str, content: bytes) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import posixpath
+import re
 from pathlib import Path
 
 import nbformat
@@ -16,7 +18,7 @@ from warpschool.course import Course
 from warpschool.errors import ArgumentError, CourseError
 from warpschool.grading import PERSONAL_COPY_MARKER
 from warpschool.notebook import personal
-from warpschool.notebook.personal import Fate, update_copy
+from warpschool.notebook.personal import Fate, course_files, update_copy
 
 KERNEL = "kernels/lab00_x/01_a.cu"
 NOTEBOOK = "labs/lab00_x/lab00_x.ipynb"
@@ -319,3 +321,16 @@ def test_jupyterlab_finds_the_extension_for_kernel_cells(monkeypatch):
     first, other = jupyter_path().split(os.pathsep)
     assert (Path(first) / "labextensions" / "warpschool" / "static" / "remoteEntry.js").is_file()
     assert other == "elsewhere"
+
+
+def test_a_copy_has_the_chapters_and_no_link_of_theirs_is_dead(tmp_path):
+    files = course_files(Course.find())
+    pages = {path: text.decode() for path, text in files.items() if path.startswith("docs/learn/")}
+    assert {"docs/learn/gpu.md", "docs/learn/measuring.md", "docs/learn/lab05.md", "docs/learn/lab08.md"} <= set(pages)
+    assert "docs/learn/ladder.md" not in pages, "it shows solutions"
+    for path, text in pages.items():
+        for link in re.findall(r"\]\(([^)\s#]+)", text):
+            assert posixpath.normpath(posixpath.join("docs/learn", link)) in files or "://" in link, f"{path}: {link}"
+    notebooks = [text.decode() for path, text in files.items() if path.endswith(".ipynb")]
+    linked = {found for text in notebooks for found in re.findall(r"\]\(\.\./\.\./(docs/[^)\s]+)\)", text)}
+    assert linked and linked <= set(files)

@@ -1,0 +1,73 @@
+"""Writes the tables of the book's chapters between their markers, and draws its pictures.
+
+    python -m scripts.book [CHAPTER ...] [--check]
+
+A chapter is a page of docs/learn (`gpu`, `lab05`). Its figures come from records in benchmarks/results/, from the
+constants in src/warpschool, and from the simulator, which runs the course's references and the kernels that the chapter
+itself prints. `--check` writes nothing and exits with 1 where a page or a picture is out of date.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts import book_gpu, book_labs, book_measuring
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "docs" / "learn"
+PICTURES = ROOT / "docs" / "images" / "learn"
+
+Part = Callable[[], str]
+
+TABLES: dict[str, dict[str, Part]] = {"gpu": book_gpu.TABLES, "measuring": book_measuring.TABLES, **book_labs.TABLES}
+"""chapter -> the name between its markers -> what makes the text"""
+IMAGES: dict[str, dict[str, Part]] = {"gpu": book_gpu.IMAGES, **book_labs.IMAGES}
+"""chapter -> file name -> what draws it, as SVG"""
+
+
+def updated(chapter: str) -> str:
+    """The page with fresh tables. Raises SystemExit where a marker is missing, or where one is nobody's."""
+    text = (PAGES / f"{chapter}.md").read_text(encoding="utf-8")
+    known = set(re.findall(r"<!-- begin (\w+): written by scripts/book\.py -->", text))
+    if known != set(TABLES[chapter]):
+        raise SystemExit(f"{chapter}.md has the markers {sorted(known)}, and not {sorted(TABLES[chapter])}")
+    for name, make in TABLES[chapter].items():
+        pattern = re.compile(rf"(<!-- begin {name}: [^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
+        table = make().strip().replace("\\", "\\\\")
+        text, count = pattern.subn(rf"\g<1>{table}\n\g<2>", text)
+        if count != 1:
+            raise SystemExit(f"{chapter}.md lacks <!-- end {name} -->")
+    return text
+
+
+def files(chapter: str) -> dict[Path, str]:
+    """Everything that belongs to a chapter: file -> its text as it should be."""
+    made = {PAGES / f"{chapter}.md": updated(chapter)}
+    return made | {PICTURES / name: draw() for name, draw in IMAGES.get(chapter, {}).items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("chapters", nargs="*", choices=[[], *TABLES], help="which (default: all)")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if something is out of date")
+    options = parser.parse_args()
+    stale = []
+    for chapter in options.chapters or TABLES:
+        for path, text in files(chapter).items():
+            if path.exists() and path.read_text(encoding="utf-8") == text:
+                continue
+            stale.append(path.relative_to(ROOT))
+            if not options.check:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, encoding="utf-8")
+    for path in stale:
+        print(f"{path} is out of date: run python -m scripts.book" if options.check else f"written: {path}")
+    return 1 if stale and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,125 @@
+"""The figures of docs/learn/lab08.md: what each way to convolve loads, stores and takes; how often a pixel is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from scripts.book_pictures import PAPER, svg
+
+import warpschool as ws
+from warpcourse.lab08_convolution import LAYERS, operations
+from warpschool.contract import Contract, parse_contract
+from warpschool.course import Course
+from warpschool.harness.launcher import Program, random_inputs
+from warpschool.inspect.accesses import trace
+from warpschool.nn import pipelines
+from warpschool.recorded import recorded
+
+ROOT = Path(__file__).resolve().parents[1]
+COURSE = Course(ROOT)
+LAB = "lab08_convolution"
+STEPS = ("01_direct", "03_direct_shared", "06_im2col_gemm", "07_implicit_gemm", "12_register_tiles")
+PREDICTED_BATCH = 64
+MISTAKES = tuple(f"{LAB}/{name}" for name in (
+    "01_direct/no_padding", "03_direct_shared/halo_forgotten", "03_direct_shared/no_barrier_after_product",
+    "03_direct_shared/dense_rows", "05_im2col/lanes_down_a_column", "07_implicit_gemm/edges_forgotten",
+))  # fmt: skip
+WINDOWS = (1, 3, 5, 7, 11)
+
+
+def _contract(step: str) -> Contract:
+    solution = COURSE.step(f"{LAB}/{step}").solution
+    assert solution is not None
+    return parse_contract(solution.read_text("utf-8"), name=solution.name)
+
+
+def _fixed(step: str) -> dict[str, int]:
+    return {"FILTER_R": 5, "FILTER_S": 5} if step.startswith("12") else {}
+
+
+def counts_table() -> str:
+    """Each way at the two layers of the digits' network, for 4 images."""
+    lines = ["| step | layer | products a loaded float | load sectors used | store sectors used | stored, in outputs |"]
+    lines.append("|---|---|---:|---:|---:|---:|")
+    for step in STEPS:
+        for layer, problem in LAYERS.items():
+            x, w = problem.arrays(np.random.default_rng(1))
+            own = pipelines.OneFile(Program(_contract(step), device="sim", constants=_fixed(step)))
+            c = pipelines.run(own, x, w).counters
+            outputs = problem.products // problem.terms
+            lines.append(
+                f"| {step[:2]} | {layer} | {problem.products / (c.global_load_bytes / 4):.1f} "
+                f"| {c.global_load_efficiency:.0%} | {c.global_store_efficiency:.0%} "
+                f"| {c.global_store_bytes / 4 / outputs:.3g} |"
+            )
+    return "\n".join(lines)
+
+
+def times_table() -> str:
+    """Predicted for some images; recorded for 10,000 where there is a record."""
+    rows = [row for row in recorded("convolution_h200.json")["rows"] if row["section"] == "digits"]
+    head = f"| step | layer | predicted, {PREDICTED_BATCH} images | commonest state "
+    lines = [f"{head}| measured, 10,000 images | of cuDNN's time |"]
+    lines.append("|---|---|---:|---|---:|---:|")
+    for step in ("01_direct", "03_direct_shared", "07_implicit_gemm", "12_register_tiles"):
+        for number, (layer, problem) in enumerate(LAYERS.items(), start=1):
+            sizes = {
+                "BATCH": PREDICTED_BATCH, "C": problem.channels, "H": problem.height, "W": problem.width,
+                "F": problem.filters, "R": 5, "S": 5, "STRIDE": 1, "PAD": 0,
+            }  # fmt: skip
+            solution = str(COURSE.step(f"{LAB}/{step}").solution)
+            found = ws.predict_time(solution, sizes, gpu="h200", constants=_fixed(step))
+            assert found.us is not None, found.reason
+            longest = max(found.launches, key=lambda launch: launch.us or 0.0)
+            state, share = max(longest.states.items(), key=lambda item: item[1])
+            row = next((r for r in rows if r["step"] == f"{LAB}/{step}" and r["layer"] == f"conv{number}"), None)
+            told = f"{row['time_ms']:.2f} ms | {row['ratio']:.2f}" if row else " | "
+            lines.append(f"| {step[:2]} | {layer} | {found.us:.1f} us | {state} {share:.0%} | {told} |")
+    return "\n".join(lines)
+
+
+def costs_table() -> str:
+    """What an unrolled image of 64 x 32 x 32 takes, and operations direct and by frequencies for 64 filters."""
+    channels, size = 64, 32
+    found = operations(windows=WINDOWS, channels=channels, size=size)
+    lines = ["| window | image | unrolled | times as large | direct, million operations | by frequencies |"]
+    lines.append("|---|---:|---:|---:|---:|---:|")
+    for r, direct, fourier in zip(WINDOWS, found["direct"], found["frequencies"], strict=True):
+        image, unrolled = channels * size * size * 4, channels * r * r * size * size * 4
+        lines.append(
+            f"| {r} x {r} | {image / 1e6:.2f} MB | {unrolled / 1e6:.2f} MB | {unrolled // image} | {direct:,.0f} "
+            f"| {fourier:,.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def read_counts(step: str) -> np.ndarray:
+    """How often the first block asks global memory for each pixel of one 28 x 28 image with one filter of 5 x 5."""
+    contract = _contract(step)
+    size = {"BATCH": 1, "C": 1, "H": 28, "W": 28, "F": 1, "R": 5, "S": 5, "STRIDE": 1, "PAD": 0}
+    counts: Counter[int] = Counter()
+    for request in trace(contract, size, random_inputs(contract.bind(size))).select("global", "load", "x"):
+        for first in request.elements():
+            counts.update(range(int(first), int(first) + request.nbytes // 4))
+    return np.array([counts[pixel] for pixel in range(28 * 28)]).reshape(28, 28)
+
+
+def reads_picture() -> str:
+    """Those counts of two steps, as grey and as numbers along the middle."""
+    figure = Figure(figsize=(7.2, 3.4), layout="constrained", facecolor=PAPER)
+    for axes, step in zip(figure.subplots(1, 2), ("01_direct", "03_direct_shared"), strict=True):
+        counts = read_counts(step)
+        image = axes.pcolormesh(counts, cmap="Blues", vmin=0, vmax=25, linewidth=0)
+        axes.invert_yaxis()
+        axes.set(aspect="equal", xticks=[0, 14, 28], yticks=[0, 14, 28])
+        told = f"step {step[:2]}: {counts.sum():,} floats asked for,\none pixel up to {counts.max()} times"
+        axes.set_title(told, fontsize=9)
+        figure.colorbar(image, ax=axes, shrink=0.8)
+    return svg(figure, "lab08-reads")
+
+
+TABLES = {"counts": counts_table, "times": times_table, "costs": costs_table}
+IMAGES = {"lab08-reads.svg": reads_picture}
