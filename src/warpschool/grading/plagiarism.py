@@ -20,12 +20,16 @@ from warpschool.errors import CompilerMissing, WarpschoolError
 from warpschool.grading.normal_form import Form, code_form, text_form
 
 LEAST = 0.6
+KNOWN = "known: "
+"""What a known solution's name begins with, beside those of students."""
 LEAST_OWN = 10
 """Runs of its own that a file needs before it is compared: two lines are alike for everybody."""
 LEAST_CODE, LEAST_OWN_CODE = 0.85, 20
 """The same for compiled code, in which two people's loops are alike, too."""
-MAYBE = 0.2
-"""Texts that are less alike than this are not compiled."""
+MAYBE, SURE = 0.2, 0.15
+"""Texts less alike than this are not compiled, nor texts that are so much more alike than asked for."""
+OTHER_CODE = 0.5
+"""Texts in between whose code is less alike than this were written apart, in phrases that many use."""
 COMMON = 0.5
 """A run that a larger part of the class has is nobody's own."""
 _FEW = 4
@@ -149,7 +153,7 @@ def likeness(
     `sources`: who -> source; `starters`: texts that everybody was given; `references`: the course's own solutions;
     `known`: name -> a solution from elsewhere. Without `compiler` the texts alone are compared.
     """
-    found = {f"known: {name}": text for name, text in (known or {}).items()}
+    found = {f"{KNOWN}{name}": text for name, text in (known or {}).items()}
     members, others = sorted(sources), sorted(found)
     forms = {who: text_form(text) for who, text in {**sources, **found}.items()}
     given = {value for text in starters for value in text_form(text).all}
@@ -163,7 +167,7 @@ def likeness(
     nodes = _Nodes(wrote, others, alike * (alike >= least), shared, np.zeros(alike.shape, bool))
     evidence = [runs]
     if compiler is not None:
-        maybe = (alike >= MAYBE) & (alike < least)
+        maybe = (alike >= MAYBE) & (alike < least + SURE)
         evidence.append(_by_code(nodes, maybe, {**sources, **found}, [*starters, *references], compiler))
     return Likeness(
         len(sources), tuple(_groups(nodes, evidence)), tuple(unwritten), tuple(as_reference),
@@ -178,14 +182,19 @@ def _without(form: Form, given: set[int]) -> set[int]:
 def _by_code(
     nodes: _Nodes, maybe: np.ndarray, sources: Mapping[str, str], given: Sequence[str], compiler: Compiler
 ) -> _Runs:
-    """Add to the nodes' links those that only compiled code shows, among pairs that `maybe` are alike."""
-    doubtful = [who for who, row in zip(nodes.names, maybe, strict=True) if row.any()]
+    """Add links that only compiled code shows to those of the texts, and drop those that it speaks against.
+
+    `maybe`: the pairs for which it is asked.
+    """
+    doubtful = {who for who, row in zip(nodes.names, maybe, strict=True) if row.any()}
     forms = {who: code_form(compiler(sources[who]) if who in doubtful else "") for who in nodes.names}
     everybodys = {value for text in given if doubtful for value in code_form(compiler(text)).all}
     runs = _Runs(forms, everybodys, LEAST_OWN_CODE)
     runs.weigh(nodes.members)
     alike, shared = runs.compared(nodes.members, nodes.known)
-    seen = maybe & (alike >= LEAST_CODE)
+    told = np.array([len(runs.rare.get(who, runs.own[who])) >= LEAST_OWN_CODE for who in nodes.names], bool)
+    nodes.alike[maybe & np.logical_and.outer(told, told) & (alike < OTHER_CODE)] = 0
+    seen = maybe & (nodes.alike == 0) & (alike >= LEAST_CODE)
     nodes.alike[seen], nodes.shared[seen], nodes.is_code[seen] = alike[seen], shared[seen], True
     return runs
 
