@@ -462,7 +462,7 @@ def alike(
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All .cu files are for this step.")] = None,
     known: Annotated[
         list[Path] | None,
-        typer.Option("--known", metavar="DIR", help="Solutions from elsewhere; the course's grader/known is read, too."),
+        typer.Option("--known", metavar="DIR", help="Solutions from elsewhere; the course's grader/known, too."),
     ] = None,
     least: Annotated[float, typer.Option("--least", min=0.1, max=1.0, help="Show kernels that are this alike.")] = 0.6,
     compiles: Annotated[

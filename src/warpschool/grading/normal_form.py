@@ -42,6 +42,7 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?:include|pragma|undef|if|ifdef|ifndef|
 _CAST = re.compile(r"\b(?:static|reinterpret)_cast\s*<([^<>;]*)>")
 _COMPOUND = {"+": "+=", "-": "-=", "*": "*=", "/": "/=", "|": "|=", "^": "^=", "&": "&="}
 _OPCODE = re.compile(r"(?:@\S+\s+)?([^\s;]*)")
+_GOES_ON = [[sign] for sign in ("+", "-", "*", "/", "%", "<<", ">>", "&", "|", "^", "?", "<", ">")]
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)")
 _CALLER = re.compile(r"inlined_at\s+(\d+)\s+(\d+)")
 
@@ -88,7 +89,7 @@ def _one_spelling(words: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
         if word in ("++", "--") and after and _is_name(after[0]):
             found += [(after[0], line), (word, line)]
             at += 2
-        elif word in ("+=", "-=") and after[:2] in (["1", ";"], ["1", ","]):
+        elif word in ("+=", "-=") and after[:1] == ["1"] and after[1:2] not in _GOES_ON:
             found.append((word[0] * 2, line))
             at += 2
         elif word == "=" and found and len(after) > 1 and after[0] == found[-1][0] and after[1] in _COMPOUND:
@@ -128,7 +129,7 @@ def code_form(ptx: str) -> Form:
         text = row.strip()
         if text.startswith(".loc"):
             where = _CALLER.search(text) or _LOC.match(text)
-            line = int(where[2]) if where is not None and where[1] == "1" else line
+            line = int(where[2]) if where is not None and where[1] == "1" and where[2] != "0" else line
         elif text == "{" or ".entry" in text:
             functions.append([])
         elif text.endswith(";") and text[0] not in "./$":

@@ -24,11 +24,11 @@ KNOWN = "known: "
 """What a known solution's name begins with, beside those of students."""
 LEAST_OWN = 10
 """Runs of its own that a file needs before it is compared: two lines are alike for everybody."""
-LEAST_CODE, LEAST_OWN_CODE = 0.85, 20
+LEAST_CODE, LEAST_SHARED_CODE = 0.85, 20
 """The same for compiled code, in which two people's loops are alike, too."""
 MAYBE, SURE = 0.2, 0.15
 """Texts less alike than this are not compiled, nor texts that are so much more alike than asked for."""
-OTHER_CODE = 0.5
+OTHER_CODE = 0.6
 """Texts in between whose code is less alike than this were written apart, in phrases that many use."""
 COMMON = 0.5
 """A run that a larger part of the class has is nobody's own."""
@@ -56,8 +56,8 @@ class AlikePair:
 class AlikeGroup:
     """Hand-ins that share one solution, and the known solutions that they share it with.
 
-    `alike` is that of the least alike of `pairs`, which name each member beside the one that is nearest to all. `seen`
-    is "text", or "code" where only compiling shows it.
+    `pairs` name each beside the one of those before it that it is most alike with, and `alike` is the least of theirs.
+    `seen` is "text", or "code" where only compiling shows it.
     """
 
     members: tuple[str, ...]
@@ -189,48 +189,67 @@ def _by_code(
     doubtful = {who for who, row in zip(nodes.names, maybe, strict=True) if row.any()}
     forms = {who: code_form(compiler(sources[who]) if who in doubtful else "") for who in nodes.names}
     everybodys = {value for text in given if doubtful for value in code_form(compiler(text)).all}
-    runs = _Runs(forms, everybodys, LEAST_OWN_CODE)
+    runs = _Runs(forms, everybodys, 1)
     runs.weigh(nodes.members)
     alike, shared = runs.compared(nodes.members, nodes.known)
-    told = np.array([len(runs.rare.get(who, runs.own[who])) >= LEAST_OWN_CODE for who in nodes.names], bool)
-    nodes.alike[maybe & np.logical_and.outer(told, told) & (alike < OTHER_CODE)] = 0
-    seen = maybe & (nodes.alike == 0) & (alike >= LEAST_CODE)
+    compiled = np.array([bool(forms[who].all) for who in nodes.names], bool)
+    own = np.array([len(runs.own[who]) for who in nodes.names])
+    told = np.logical_and.outer(compiled, compiled) & (np.maximum.outer(own, own) >= LEAST_OWN)
+    nodes.alike[maybe & told & (alike < OTHER_CODE)] = 0
+    seen = maybe & (nodes.alike == 0) & (alike >= LEAST_CODE) & (shared >= LEAST_SHARED_CODE)
     nodes.alike[seen], nodes.shared[seen], nodes.is_code[seen] = alike[seen], shared[seen], True
     return runs
 
 
 def _groups(nodes: _Nodes, evidence: Sequence[_Runs]) -> Iterator[AlikeGroup]:
-    """Stars of the links: the kernel with most links, and each that is alike with it and with half of the others."""
-    linked = nodes.alike > 0
-    left = linked.copy()
+    """The kernel with most links, then again and again the one that is alike with most of the group, a third at least.
+
+    Links inside a group are used up; what is left makes the next one.
+    """
+    close = _close(nodes, evidence[0])
+    left = nodes.alike > 0
     made = []
     while left.any():
-        centre = int(np.lexsort((-nodes.alike.sum(axis=1), -left.sum(axis=1)))[0])
-        group = [centre]
-        for one in sorted(np.flatnonzero(left[centre]), key=lambda one: (-nodes.alike[centre, one], one)):
-            if 2 * linked[one, group].sum() >= len(group):
-                group.append(int(one))
+        group = [int(np.lexsort((-nodes.alike.sum(axis=1), -left.sum(axis=1)))[0])]
+        while True:
+            often = close[:, group].sum(axis=1) * left[:, group].any(axis=1)
+            often[group] = 0
+            one = int(np.lexsort((-nodes.alike[:, group].max(axis=1), -often))[0])
+            if 3 * often[one] < len(group):
+                break
+            group.append(one)
         left[np.ix_(group, group)] = False
         made.append(_group(nodes, group, evidence))
     yield from sorted(made, key=lambda group: (-len(group.members), -group.alike, -group.shared, group.members))
 
 
+def _close(nodes: _Nodes, runs: _Runs) -> np.ndarray:
+    """Who may stand in one group: who is linked, and who took the same known solution as most of the class."""
+    linked = nodes.alike > 0
+    count = len(nodes.members)
+    usual = np.array([len(runs.rare[who]) < runs.least for who in nodes.members] + [False] * len(nodes.known), bool)
+    through = linked[:, count:].astype(int) @ linked[count:, :].astype(int) > 0
+    return linked | (through & np.logical_and.outer(usual, usual))
+
+
 def _group(nodes: _Nodes, group: Sequence[int], evidence: Sequence[_Runs]) -> AlikeGroup:
-    names, centre = nodes.names, group[0]
+    names = nodes.names
     pairs = []
-    for other in group[1:]:
-        runs = evidence[int(nodes.is_code[centre, other])]
-        first, second = sorted((names[centre], names[other]))
+    for at, one in enumerate(group[1:], start=1):
+        nearest = max(group[:at], key=lambda other: nodes.alike[one, other])
+        runs = evidence[int(nodes.is_code[nearest, one])]
+        first, second = sorted((names[nearest], names[one]))
         sides = runs.of(first, second), runs.of(second, first)
         common = sides[0].keys() & sides[1].keys()
         lines = tuple(tuple(sorted({side[value] for value in common})) for side in sides)
-        alike = round(float(nodes.alike[centre, other]), 3)
-        pairs.append(AlikePair(first, second, alike, len(common), (lines[0], lines[1])))
+        alike = round(float(nodes.alike[nearest, one]), 3)
+        pairs.append((AlikePair(first, second, alike, len(common), (lines[0], lines[1])), nodes.is_code[nearest, one]))
+    shown = tuple(pair for pair, _ in pairs)
     return AlikeGroup(
         tuple(sorted(names[one] for one in group if one < len(nodes.members))),
         tuple(sorted(names[one] for one in group if one >= len(nodes.members))),
-        min(pair.alike for pair in pairs), min(pair.shared for pair in pairs),
-        "code" if all(nodes.is_code[centre, other] for other in group[1:]) else "text", tuple(pairs),
+        min(pair.alike for pair in shown), min(pair.shared for pair in shown),
+        "code" if all(is_code for _, is_code in pairs) else "text", shown,
     )  # fmt: skip
 
 

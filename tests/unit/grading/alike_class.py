@@ -26,8 +26,10 @@ PLACES = (
         "const int row = ty + blockDim.y * blockIdx.y;\nconst bool inside = row < M && col < N;",
     ),
     (  # tiles: declaration, A's element, B's element
-        ("__shared__ float tileA[TILE][TILE];\n__shared__ float tileB[TILE][TILE];", "tileA[{0}][{1}]", "tileB[{0}][{1}]"),
-        ("__shared__ float both[2 * TILE * TILE];\nfloat* const first = both;\nfloat* const second = both + TILE * TILE;",
+        ("__shared__ float tileA[TILE][TILE];\n__shared__ float tileB[TILE][TILE];", "tileA[{0}][{1}]",
+         "tileB[{0}][{1}]"),
+        ("__shared__ float both[2 * TILE * TILE];\nfloat* const first = both;\n"
+         "float* const second = both + TILE * TILE;",
          "first[({0}) * TILE + {1}]", "second[({0}) * TILE + {1}]"),
         ("__shared__ struct { float a[TILE][TILE + 1]; float b[TILE][TILE]; } cache;", "cache.a[{0}][{1}]",
          "cache.b[{0}][{1}]"),
@@ -35,7 +37,8 @@ PLACES = (
     ),
     (  # the loop over tiles; each gives `k0`
         ("for (int k0 = 0; k0 < K; k0 += TILE) {", "}"),
-        ("const int rounds = (K + TILE - 1) / TILE;\nfor (int t = 0; t < rounds; ++t) {\nconst int k0 = t * TILE;", "}"),
+        ("const int rounds = (K + TILE - 1) / TILE;\nfor (int t = 0; t < rounds; ++t) {\nconst int k0 = t * TILE;",
+         "}"),
         ("int k0 = 0;\nwhile (k0 < K) {", "k0 += TILE;\n}"),
         ("int left_over = K;\ndo {\nconst int k0 = K - left_over;", "left_over -= TILE;\n} while (left_over > 0);"),
     ),
@@ -46,14 +49,16 @@ PLACES = (
         "if (col < N && k0 + ty < K) {{\nvb = B[(k0 + ty) * N + col];\n}}\n{a} = va;\n{b} = vb;",
         "if (row < M && k0 + tx < K) {{\n{a} = A[row * K + k0 + tx];\n}} else {{\n{a} = 0.0f;\n}}\n"
         "if (k0 + ty < K && col < N) {{\n{b} = B[(k0 + ty) * N + col];\n}} else {{\n{b} = 0.0f;\n}}",
-        "const int ra = min(row, M - 1), ca = min(k0 + tx, K - 1);\nconst int rb = min(k0 + ty, K - 1), cb = min(col, N - 1);\n"
+        "const int ra = min(row, M - 1), ca = min(k0 + tx, K - 1);\n"
+        "const int rb = min(k0 + ty, K - 1), cb = min(col, N - 1);\n"
         "const float seenA = A[ra * K + ca], seenB = B[rb * N + cb];\n"
         "{a} = ra == row && ca == k0 + tx ? seenA : 0.0f;\n{b} = rb == k0 + ty && cb == col ? seenB : 0.0f;",
     ),
     (  # products; `{a}` and `{b}` take k
         ("float sum = 0.0f;", "for (int k = 0; k < TILE; ++k) {{\nsum += {a} * {b};\n}}", "sum"),
         ("float even = 0.0f, odd = 0.0f;",
-         "for (int k = 0; k < TILE; ++k) {{\nif (k % 2 == 0) {{\neven += {a} * {b};\n}} else {{\nodd += {a} * {b};\n}}\n}}",
+         "for (int k = 0; k < TILE; ++k) {{\nif (k % 2 == 0) {{\neven += {a} * {b};\n}} else {{\n"
+         "odd += {a} * {b};\n}}\n}}",
          "(even + odd)"),
         ("float total = 0.0f;",
          "float part = 0.0f;\nfor (int k = TILE - 1; k >= 0; --k) {{\npart = fmaf({a}, {b}, part);\n}}\ntotal += part;",
@@ -83,14 +88,17 @@ def kernel(style: Style, *, split: bool = False) -> str:
     if split:
         helper = (
             "__device__ __forceinline__ float product_of(float one, float other)\n{\nreturn one * other;\n}\n\n"
-            "__device__ __forceinline__ int place_of(int line, int width, int along)\n{\nreturn line * width + along;\n}\n\n"
+            "__device__ __forceinline__ int place_of(int line, int width, int along)\n{\n"
+            "return line * width + along;\n}\n\n"
         )
         filling = re.sub(r"B\[\(k0 \+ ty\) \* N \+ col\]", "B[place_of(k0 + ty, N, col)]", filling)
         filling = re.sub(r"A\[row \* K \+ k0 \+ tx\]", "A[place_of(row, K, k0 + tx)]", filling)
         store = store.replace("C[row * N + col]", "C[place_of(row, N, col)]")
         adding = re.sub(r"= (\S+\[.*?\]) \* (\S+\[.*?\]);", r"= product_of(\1, \2);", adding)
-    body = "\n".join([declared, place, before, loop[0], filling, "__syncthreads();", adding, "__syncthreads();", loop[1],
-                      store.format(sum=total)])  # fmt: skip
+    body = "\n".join([
+        declared, place, before, loop[0], filling, "__syncthreads();", adding, "__syncthreads();", loop[1],
+        store.format(sum=total),
+    ])  # fmt: skip
     return (
         f"{HEADER}\nconstexpr int TILE = {tile};\n\n{helper}"
         'extern "C" __global__ void matmul(const float* __restrict__ A, const float* __restrict__ B,\n'
@@ -135,11 +143,15 @@ def laid_out(source: str) -> str:
 
 def respelt(source: str) -> str:
     """Literals, casts, steps and comparisons in another spelling."""
-    body = _body(source).replace("0.0f", "0.f").replace("++k", "k += 1").replace("++t", "t++").replace("const int", "int")
+    body = _body(source).replace("0.0f", "0.f").replace("++k", "k += 1").replace("++t", "t++")
+    body = body.replace("const int", "int")
     body = re.sub(r"\brow < M\b", "M > row", body)
     body = re.sub(r"\bcol < N\b", "(N > col)", body)
     body = re.sub(r"\bk0 \+= TILE", "k0 = k0 + TILE", body)
     return _changed(source, lambda _: re.sub(r"= 0;", "= 0x0;", body))
+
+
+_DECLARATION = re.compile(r"(?:const )?(?:int|float) \w+ = [^;]*;$|__shared__ float \w+\[")
 
 
 def reordered(source: str) -> str:
@@ -147,7 +159,7 @@ def reordered(source: str) -> str:
     lines = _body(source).split("\n")
     for at in range(len(lines) - 1):
         one, other = lines[at : at + 2]
-        if all(re.match(r"(?:const )?(?:int|float) \w+ = [^;]*;$|__shared__ float \w+\[", line) for line in (one, other)):
+        if all(_DECLARATION.match(line) for line in (one, other)):
             name = re.search(r"(\w+)(?= =|\[)", one)
             if name is not None and not re.search(rf"\b{name[1]}\b", other):
                 lines[at : at + 2] = [other, one]
@@ -166,7 +178,7 @@ DISGUISES = (renamed, laid_out, respelt, reordered)
 
 
 def disguised(style: Style, *, seed: int) -> str:
-    """A copy of a style's kernel: renamed always, and each other disguise by chance; half of them split into helpers."""
+    """A copy of a style's kernel: renamed, other disguises by chance, half of them split into helpers."""
     chance = random.Random(seed)
     source = kernel(style, split=chance.random() < 0.5)
     for change in chance.sample(DISGUISES, chance.randint(2, len(DISGUISES))):

@@ -53,7 +53,7 @@ def rights_of(step):
 def test_disguised_copies_are_found_among_people_who_worked_alone():
     """In each class every second one's kernel is handed in once more, disguised."""
     right = wrong = missed = 0
-    for seed in (1, 2, 7):
+    for seed in range(11, 17):
         styles = school.styles(14, seed=seed, least=4)
         sources = {f"alone {n:02}": school.kernel(style) for n, style in enumerate(styles)}
         sources |= {f"copy {n:02}": school.disguised(styles[n], seed=100 * seed + n) for n in range(0, 14, 2)}
@@ -62,8 +62,8 @@ def test_disguised_copies_are_found_among_people_who_worked_alone():
         right, wrong, missed = right + len(found & copied), wrong + len(found - copied), missed + len(copied - found)
     precision, recall = right / (right + wrong), right / (right + missed)
     print(f"precision {precision:.2f}, recall {recall:.2f} of {right + missed} copies")
-    assert precision >= 0.85, (right, wrong)
-    assert recall >= 0.95, (right, missed)
+    assert precision >= 0.95, (right, wrong)
+    assert recall >= 0.93, (right, missed)
 
 
 @pytest.mark.parametrize("disguise", school.DISGUISES)
@@ -117,7 +117,7 @@ def test_ten_who_share_one_solution_are_one_group():
     found = alike(sources, compiler=COMPILER)
     rings = [group for group in found.groups if any(who.startswith("ring") for who in group.members)]
     assert len(rings) == 1 and rings[0].members == tuple(f"ring {n}" for n in range(10))
-    assert len(rings[0].pairs) == 9, "each beside one, not 45"
+    assert len(rings[0].pairs) == 9, "each beside another, not 45 pairs"
 
 
 def test_what_most_of_the_class_wrote_is_said_and_is_no_group():

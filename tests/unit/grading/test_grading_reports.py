@@ -10,9 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from typer.testing import CliRunner
 
-from warpschool.cli import app
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
 from warpschool.grading.folders import find_submissions, offers
