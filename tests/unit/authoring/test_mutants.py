@@ -139,6 +139,15 @@ def test_what_is_known_is_not_tried_again(benchmark, monkeypatch, tmp_path):
     assert len(checked) == 2 * seen
 
 
+def test_a_reference_that_comes_to_no_end_is_left_out_and_the_next_step_is_tried(benchmark):
+    def hangs(*_):
+        raise benchmark.BrokenProcessPool("it hung")
+
+    about = benchmark.described(Course.find().step(STEP), 0, hangs)
+    assert about["shapes"] == 0 and benchmark.row([], about)["compiled"] == 0
+    assert benchmark.described(Course.find().step(STEP), 0, lambda *_: {"shapes": 20}) == {"shapes": 20}
+
+
 def test_a_process_that_ends_is_started_again(benchmark):
     import os
 
