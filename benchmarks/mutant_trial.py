@@ -33,6 +33,8 @@ _MOST = {
     "STRIDE": 2, "PAD": 2, "P": 200, "IN": 200, "OUT": 100, "CLASSES": 40, "TRANSPOSE_A": 1,
     "TRANSPOSE_B": 1, "POSITIONS": 5,
 }  # fmt: skip
+_SHAPELESS = {"part": ("PART", "C", "R", "S")}
+"""Arrays whose axes no entry names: what a constant is filled from."""
 _FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0")
 _Arrays = Mapping[str, np.ndarray]
 
@@ -91,11 +93,20 @@ def _softmax(a: _Arrays, s: Mapping[str, float]) -> dict[str, np.ndarray]:
     return {"y": x / x.sum(axis=1, keepdims=True)}
 
 
+def _some_filters(a: _Arrays, s: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Filters F0 to F0 + PART of a convolution; what else is in y stays."""
+    y, first = a["y"].astype(np.float64), int(s["F0"])
+    y[:, first : first + len(a["part"])] = convolve(a["x"], a["part"], stride=int(s["STRIDE"]), pad=int(s["PAD"]))
+    return {"y": y}
+
+
 ANSWERS: dict[tuple[str, ...], Callable[[_Arrays, Mapping[str, float]], dict[str, np.ndarray]]] = {
     ("saxpy", "x", "y"): lambda a, s: {"z": s["a"] * a["x"].astype(np.float64) + a["y"]},
     ("matrix_add", "A", "B"): lambda a, s: {"C": a["A"].astype(np.float64) + a["B"]},
     ("block_sum", "x"): _block_sum,
     ("matmul", "A", "B"): _product,
+    ("conv", "part", "x", "y"): _some_filters,
+    ("conv", "x", "y", "part"): _some_filters,
     ("matmul_batched", "A", "B"): _batched,
     ("matmul_bt", "A", "Bt"): lambda a, s: {"C": a["A"].astype(np.float64) @ a["Bt"].astype(np.float64).T},
     ("gemm", "A", "B", "C"): lambda a, s: {
@@ -172,10 +183,13 @@ def _filled(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """Inputs: floats in [-1, 1), signed bytes of all values, other integers in [0, 8)."""
     made = {}
     for name, array in plan.arrays.items():
-        if array.is_given and array.shape is not None:
+        shape = array.shape
+        if shape is None and name in _SHAPELESS:
+            shape = tuple(plan.sizes[axis] for axis in _SHAPELESS[name])
+        if array.is_given and shape is not None:
             low, high = (-128, 128) if array.dtype == np.int8 else (0, 8)
             is_float = array.dtype.kind == "f"
-            drawn = rng.uniform(-1, 1, array.shape) if is_float else rng.integers(low, high, array.shape)
+            drawn = rng.uniform(-1, 1, shape) if is_float else rng.integers(low, high, shape)
             made[name] = drawn.astype(array.dtype)
         elif array.is_given:
             raise LookupError(f"the header gives no shape for {name}")

@@ -179,6 +179,15 @@ def steps_of(words: list[str]) -> list[Step]:
     return [step for step in found if not words or any(step.name.startswith(word) for word in words)]
 
 
+def described(step: Step, seed: int, worker: Worker) -> dict[str, Any]:
+    """What the trials of a step stand on; no shapes where even its reference does not come to an end in time."""
+    try:
+        found: dict[str, Any] = worker(mutant_trial.described, step.name, seed, SHAPES)
+    except BrokenProcessPool:
+        return {"answers": "reference", "shapes": 0}
+    return found
+
+
 def measure(options: argparse.Namespace, bar: Progress) -> None:
     """Try step after step, and write after each what was found."""
     steps = steps_of(options.lab)
@@ -187,7 +196,7 @@ def measure(options: argparse.Namespace, bar: Progress) -> None:
     try:
         for number, step in enumerate(steps):
             bar.update(task, description=step.name)
-            about = worker(mutant_trial.described, step.name, options.seed, SHAPES)
+            about = described(step, options.seed, worker)
             found = []
             if about["shapes"] == SHAPES:
                 for mutant, tried in Trials(step, options.seed, options.per, options.fresh).run(worker):
@@ -198,7 +207,7 @@ def measure(options: argparse.Namespace, bar: Progress) -> None:
             keep(options.json, {step.name: figures}, options)
             bar.update(task, completed=(number + 1) * options.per)
             said = f"{figures['rejected']} of {figures['wrong']} wrong ones rejected, {figures['equal']} equal"
-            bar.print(f"{step.name}: {said if found else 'not tried: too few shapes'}")
+            bar.print(f"{step.name}: {said if found else 'not tried: too few shapes, or too slow'}")
             for survivor in figures["survivors"]:
                 bar.print(f"  {survivor['verdict']}: {survivor['mutant']} ({survivor['wrong']})")
     finally:

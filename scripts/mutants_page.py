@@ -94,7 +94,8 @@ def _left_out(rows: dict[str, dict[str, Any]]) -> list[str]:
     missing = sorted(course - set(rows))
     lines = []
     if shapeless:
-        lines.append(f"Not tried, for want of random inputs that suit them: {', '.join(f'`{n}`' for n in shapeless)}.")
+        why = "for want of random inputs that suit them, or because a launch takes minutes"
+        lines.append(f"Not tried, {why}: {', '.join(f'`{n}`' for n in shapeless)}.")
     if missing:
         labs = Counter(name.partition("/")[0] for name in missing)
         told = ", ".join(f"`{lab}` ({count} {'step' if count == 1 else 'steps'})" for lab, count in labs.items())

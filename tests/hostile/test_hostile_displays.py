@@ -208,12 +208,16 @@ def test_results_show_texts_as_text(name):
 
 @pytest.mark.parametrize("name", [*corpus.TEXTS])
 def test_the_page_of_alike_kernels_shows_texts_as_text(name):
-    from warpschool.grading.plagiarism import AlikePair
+    from warpschool.grading.plagiarism import KNOWN, AlikeGroup, AlikePair, Likeness
     from warpschool.show.plagiarism import report
 
     def page(text):
-        pair = AlikePair(text, f"{text}2", 0.9, 12, ((1,), (1,)))
-        return report({text: [pair]}, {text: {text: f"{text}\nint a;", f"{text}2": text}})
+        pairs = tuple(
+            AlikePair(text, other, 0.9, 12, ((1,), (1,))) for other in (f"{text}2", f"{KNOWN}{text}")
+        )  # fmt: skip
+        group = AlikeGroup((text, f"{text}2"), (f"{KNOWN}{text}",), 0.9, 12, "text", pairs)
+        sources = {text: {text: f"{text}\nint a;", f"{text}2": text}}
+        return report({text: Likeness(2, (group,), (text,), (text,), (text,))}, sources, {text: {text: text}})
 
     assert not more_than_text(page(corpus.TEXTS[name]), own=page("a"))
 

@@ -6,6 +6,7 @@ points change.
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ from typing import Any
 from nbgrader.api import Grade, Gradebook
 from nbgrader.plugins import LateSubmissionPlugin
 from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
+from warpschool.atomic import REFUSALS, output_error
 from warpschool.classroom.folder import LatePolicy, read_policy
 from warpschool.errors import CourseError, OutputError
 from warpschool.grading.records import CellScore, CellState, Record
@@ -90,13 +92,42 @@ def _seen(text: str, line: int) -> str:
 
 
 TRIES = 5
+_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
+
+
+def disk_problem(error: BaseException, where: object) -> OutputError | None:
+    """What to say of an error that the disk is the reason of, a full one or one that is read-only; None for others.
+
+    `where`: what was to be written, for errors that do not name it.
+    """
+    if isinstance(error, OutputError):
+        return error
+    if isinstance(error, OSError) and error.errno in REFUSALS:
+        return output_error(f"cannot write {error.filename or where}", error)
+    if isinstance(error, DBAPIError) and getattr(error.orig, "sqlite_errorcode", 0) & 0xFF in _DISK:
+        return OutputError(
+            f"cannot write the gradebook: {error.orig}",
+            next_step="Make room, or let it be written, and run the same command again; what it held is still there.",
+        )
+    return None
+
+
+@contextmanager
+def telling_disk_problems(where: object) -> Iterator[None]:
+    """Raise OutputError for what the disk refuses; other errors stay what they are."""
+    try:
+        yield
+    except (OSError, DBAPIError) as error:
+        if problem := disk_problem(error, where):
+            raise problem from None
+        raise
 
 
 @contextmanager
 def transaction(gradebook: Gradebook) -> Iterator[None]:
     """Hold the write lock from the first read to the commit, so that what people enter meanwhile is never overwritten.
 
-    Raises OutputError when others keep the database locked for minutes.
+    Raises OutputError when others keep the database locked for minutes, and where the disk takes no more.
     """
     database = gradebook.db
     database.rollback()
@@ -107,6 +138,8 @@ def transaction(gradebook: Gradebook) -> Iterator[None]:
             break
         except OperationalError as error:
             database.rollback()
+            if problem := disk_problem(error, "the gradebook"):
+                raise problem from None
             if attempt == TRIES - 1:
                 raise OutputError(
                     f"the gradebook is locked: {error.orig}",

@@ -5,6 +5,7 @@ Links, pipes and devices in a hand-in are moved aside before nbgrader copies wha
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -17,8 +18,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from warpschool.atomic import write_file
-from warpschool.errors import ArgumentError
+from warpschool.atomic import output_error, write_files
+from warpschool.errors import ArgumentError, OutputError
 from warpschool.grading.handin import MAX_NOTEBOOK_BYTES
 
 MAX_MEMBERS = 20_000
@@ -58,7 +59,7 @@ def import_zip(
 
     `students`: name in the zip -> student id, where they differ; without, "José Gil" of Moodle is `jose-gil`. A
     student's newest notebook becomes `ASSIGNMENT.ipynb`, a PDF `report.pdf`. `handed_in` replaces the times in the zip.
-    Raises ArgumentError for a file that is no zip; never writes outside `target`.
+    Raises ArgumentError for a file that is no zip, OutputError for a full disk; never writes outside `target`.
     """
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -85,13 +86,31 @@ def _unpack(
         if folder.is_symlink() or folder.parent.is_symlink():
             left[arrival.member] = f"{folder} is a link"
             continue
-        folder.mkdir(parents=True, exist_ok=True)
-        write_file(folder / name, packed.read(arrival.member))
+        contents: dict[Path, str | bytes] = {folder / name: packed.read(arrival.member)}
         if suffix == ".ipynb":
             time = (handed_in or arrival.modified).astimezone(UTC)
-            write_file(folder / "timestamp.txt", f"{time:%Y-%m-%d %H:%M:%S} UTC\n")
+            contents[folder / "timestamp.txt"] = f"{time:%Y-%m-%d %H:%M:%S} UTC\n"
+        _put(folder, contents)
         taken[student] = (*taken.get(student, ()), name)
     return Import(taken, left)
+
+
+def _put(folder: Path, contents: Mapping[Path, str | bytes]) -> None:
+    """Write a hand-in's files, all or none; a folder that was made for nothing goes again. Raises OutputError."""
+    is_new = not folder.exists()
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise output_error(f"cannot make {folder}", error) from None
+        write_files(contents)
+    except OutputError as error:
+        if is_new:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                folder.parent.rmdir()  # only if it is empty
+        advice = f"{error.next_step} Then run the same command again: what arrived stays.".lstrip()
+        raise OutputError(error.message, next_step=advice) from None
 
 
 def _arrivals(packed: zipfile.ZipFile, students: Mapping[str, str], left: dict[str, str]) -> Iterator[Arrival]:

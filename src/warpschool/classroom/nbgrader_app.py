@@ -14,16 +14,16 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 from nbgrader.apps.baseapp import NbGrader
-from nbgrader.converters import Autograde, GenerateAssignment, GenerateFeedback, NbGraderException
+from nbgrader.converters import NbGraderException
 from sqlalchemy.exc import SAWarning
 
+from warpschool.classroom.converters import CONVERTERS
 from warpschool.classroom.folder import ClassFolder, folder_of
-from warpschool.classroom.gradebook import recompute
+from warpschool.classroom.gradebook import disk_problem, recompute, telling_disk_problems
 from warpschool.errors import CourseError, GradingError, WarpschoolError
 
 MOST_LINES = 12
 """of nbgrader's log, in an error"""
-CONVERTERS = {"release": GenerateAssignment, "grade": Autograde, "feedback": GenerateFeedback}
 
 
 class ClassApp:
@@ -55,8 +55,11 @@ class ClassApp:
         return Gradebook(self.coursedir.db_url, self.coursedir.course_id)
 
     def convert(self, what: str, assignment: str, *, student: str = "*", force: bool = True) -> None:
-        """Run one of nbgrader's converters. Raises our own error where one ended it, else GradingError with the end of
-        its log."""
+        """Run one of nbgrader's converters.
+
+        Raises OutputError where the disk takes no more, after which everybody's folder is whole, the old one or the new
+        one; our own error where one ended it, else GradingError with the end of nbgrader's log.
+        """
         self.coursedir.assignment_id = assignment
         self.coursedir.student_id = student
         with _captured(self.app.log) as log:
@@ -68,11 +71,13 @@ class ClassApp:
                     converter.start()
             except NbGraderException as error:
                 told = "\n".join(log.text.getvalue().strip().splitlines()[-MOST_LINES:])
-                raise (log.ours or GradingError(told or str(error))) from None
+                raise (converter.problem or log.ours or GradingError(told or str(error))) from None
+            except Exception as error:
+                raise disk_problem(error, self.folder.root) or error from None
 
     def recompute_penalties(self, assignments: Sequence[str] = ()) -> None:
         """Write the late penalties anew, of all assignments where none is named."""
-        with self.gradebook() as gradebook:
+        with telling_disk_problems(self.folder.root), self.gradebook() as gradebook:
             for name in assignments or [found.name for found in gradebook.assignments]:
                 recompute(gradebook, name, self.folder.policy.late)
 

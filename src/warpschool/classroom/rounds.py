@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warpschool.classroom.folder import GRADING, ClassFolder
+from warpschool.classroom.gradebook import telling_disk_problems
 from warpschool.classroom.imports import clear
 from warpschool.classroom.nbgrader_app import ClassApp
-from warpschool.errors import CourseError, GradingError, WarpschoolError
+from warpschool.errors import CourseError, GradingError, OutputError, WarpschoolError
 from warpschool.grading import cluster
 from warpschool.grading.assignment import Assignment
 from warpschool.grading.handin import HandIn, read_handin, share_of_cells
@@ -109,7 +110,7 @@ def grade_class(
     folder = app.folder
     assignment = folder.assignment(name)
     _require_released(app, name)
-    with _only_writer(folder):
+    with telling_disk_problems(folder.root), _only_writer(folder):
         moved = [path for place in folder.handins(name).values() for path in clear(place)]
         wanted = plan(folder, assignment, students=students, regrade=regrade)
         before = folder.records.of(name)
@@ -160,7 +161,7 @@ def renamed(folder: ClassFolder, assignment: Assignment, student: str) -> tuple[
 
 
 def _require_released(app: ClassApp, name: str) -> None:
-    with app.gradebook() as gradebook:
+    with telling_disk_problems(app.folder.root), app.gradebook() as gradebook:
         if name not in [found.name for found in gradebook.assignments]:
             raise CourseError(
                 f"{name} is not in the gradebook yet", next_step=f"Release it first: warpschool release {name}"
@@ -174,6 +175,8 @@ def _written(
     for student in wanted:
         try:
             app.convert("grade", name, student=glob.escape(student))
+        except OutputError:  # the next one's would not be written either; the same command does the rest
+            raise
         except WarpschoolError as error:
             yield student, str(error)
         tell("submission", student)

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from warpschool import errors
-from warpschool.atomic import write_file
+from warpschool.atomic import advice_on, write_file
 from warpschool.cli.options import AsJson, Plain
 from warpschool.show.progress import Bar, progress
 from warpschool.show.table import Table, printable
@@ -215,7 +215,7 @@ def _words(error: Exception) -> tuple[str, str]:
         return error.message, error.next_step
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        return f"{where}{error.strerror or error}", "Free some space, or use another folder."
+        return f"{where}{error.strerror or error}", advice_on(error)
     if _is_installation(error):
         again = "Install it anew: pip install --upgrade --force-reinstall warpschool"
         return f"the installation is damaged: {error}", f"{again} (in a checkout: make clean, and remove .venv)"

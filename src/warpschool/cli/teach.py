@@ -479,38 +479,74 @@ def alike(
         Path, typer.Argument(metavar="DIR", help="Holds STUDENT/labNN_topic/NN_idea.cu or notebooks of labs.")
     ],
     step: Annotated[str | None, typer.Option("--step", metavar="STEP", help="All .cu files are for this step.")] = None,
-    least: Annotated[float, typer.Option("--least", min=0.1, max=1.0, help="Show pairs that are this alike.")] = 0.6,
+    known: Annotated[
+        list[Path] | None,
+        typer.Option("--known", metavar="DIR", help="Solutions from elsewhere; the course's grader/known, too."),
+    ] = None,
+    least: Annotated[float, typer.Option("--least", min=0.1, max=1.0, help="Show kernels that are this alike.")] = 0.6,
+    compiles: Annotated[
+        bool, typer.Option("--compile/--no-compile", help="Compare compiled code where the texts leave it open.")
+    ] = True,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a page with the pairs side by side.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a page with the kernels side by side.")
     ] = None,
 ) -> None:
-    """List pairs of kernels that are alike after renaming and formatting; no score depends on it.
+    """List groups of kernels that are alike however they are disguised; no score depends on it.
 
-    What the starter gives everybody is left out, and what more than half of a class wrote.
+    What a step's starter and reference give is left out, and what more than half of a class wrote: that is said, and
+    is no group. Names, layout, comments, spelling, the order of declarations and helper functions do not count.
 
-    Example: warpschool alike submissions/ --out alike.html
+    Example: warpschool alike submissions/ --known found-on-the-web/ --out alike.html
     """
     from warpschool.grading.folders import sources_by_step
-    from warpschool.grading.plagiarism import alike_kernels
-    from warpschool.show.plagiarism import report as page_of
+    from warpschool.grading.plagiarism import Likeness, alike_kernels
+    from warpschool.show.plagiarism import report as page_of, to_dict, usual_words
 
     if out is not None:
         require_writable_target(out)
     sources = sources_by_step(folder, course(), step)
-    found = alike_kernels(sources, course(), least=least)
-    pairs = [(name, pair) for name, of_step in found.items() for pair in of_step]
-    output.data([
-        {"step": name, "first": p.first, "second": p.second, "alike": p.alike, "shared": p.shared} for name, p in pairs
-    ])  # fmt: skip
-    if not pairs:
-        output.show("No two kernels are alike.")
-    else:
-        rows = tuple((name, p.first, p.second, f"{p.alike:.0%}", p.shared) for name, p in pairs)
-        head = ("step", "first", "second", "alike", "places")
-        output.table(Table("", head, rows, frozenset(["alike", "places"])))
+    elsewhere, foreign = _known(known or [], step)
+    found: dict[str, Likeness] = {}
+    with output.progress(len(sources), "steps") as bar:
+        for name, one in alike_kernels(sources, course(), known=elsewhere, least=least, compiles=compiles):
+            found[name] = one
+            bar.advance()
+    output.data({"steps": {name: to_dict(one) for name, one in found.items()}, "foreign": foreign})
+    rows = tuple(
+        (name, len(group.members), ", ".join([*group.members, *group.known]), f"{group.alike:.0%}", group.shared,
+         group.seen)
+        for name, one in found.items() for group in one.groups
+    )  # fmt: skip
+    if rows:
+        head = ("step", "hand-ins", "who", "alike", "places", "seen in")
+        output.table(Table("", head, rows, frozenset(["hand-ins", "alike", "places"])))
         output.show("This is a list to look at, not a finding: short kernels have few right forms.", style="dim")
+    else:
+        output.show("No two kernels are alike.")
+    for name, one in found.items():
+        for words in usual_words(one):
+            output.show(f"{name}: {words}", style="dim")
+    if foreign:
+        output.show(f"Known, but for no graded step: {', '.join(foreign)}", style="yellow")
     if out is not None:
-        save(output, out, page_of(found, sources), "Side by side")
+        save(output, out, page_of(found, sources, elsewhere), "Side by side")
+
+
+def _known(folders: list[Path], step: str | None) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """The solutions from elsewhere, step -> name -> source, and the files among them that belong to no graded step."""
+    from warpschool.grading.folders import known_solutions
+
+    own = course().root / "grader" / "known"
+    found: dict[str, dict[str, str]] = {}
+    foreign: list[str] = []
+    for folder in [*folders, *([own] if own.is_dir() else [])]:
+        if not folder.is_dir():
+            raise ArgumentError(f"{folder} is no folder", next_step="Name the folder that holds the solutions.")
+        solutions, others = known_solutions(folder, course(), step if folder != own else None)
+        foreign += [f"{folder.name}/{name}" for name in others]
+        for name, texts in solutions.items():
+            found.setdefault(name, {}).update({f"{folder.name}/{file}": text for file, text in texts.items()})
+    return found, foreign
 
 
 @guarded

@@ -125,6 +125,36 @@ def sources_by_step(folder: Path, course: Course, step: str | None = None) -> di
     return sources
 
 
+def known_solutions(
+    folder: Path, course: Course, step: str | None = None
+) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Step -> file -> source, of solutions that somebody has collected, and the files that are for no graded step.
+
+    A file below its lab's folder is for the step of its name, every other one for the steps whose entries its header
+    has; with `step` all are for that one. Raises ArgumentError where there is none at all.
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    try:
+        items, foreign = find_submissions(folder, course, step)
+    except ArgumentError:
+        items, foreign = [], sorted(str(path.relative_to(folder)) for path in folder.rglob("*.cu"))
+    for item in items:
+        if not item.problem and item.data:
+            found[item.step.name][str(item.path.relative_to(folder))] = item.data.decode("utf-8-sig", errors="replace")
+    offered = offers(folder, foreign, course)
+    for name, steps in offered.items():
+        text = (folder / name).read_text("utf-8-sig", errors="replace")
+        for one in steps:
+            found[one][name] = text
+    if not found:
+        raise ArgumentError(
+            f"{folder} holds no solution of a graded step",
+            next_step="Expected labNN_topic/NN_idea.cu, or kernel files with a header; or name the step of all files: "
+            "--step lab02/01",
+        )
+    return dict(found), [name for name in foreign if name not in offered]
+
+
 def _kernel(path: Path, folder: Path, course: Course, wanted: str | None) -> Iterator[Submitted]:
     """A kernel file, if it is for a graded step."""
     inside = path.relative_to(folder)

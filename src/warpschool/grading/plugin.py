@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from warpschool.atomic import write_file
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError, ToolMissing, WarpschoolError
@@ -443,7 +444,7 @@ class PointsReport(_Outcomes):
     def pytest_sessionfinish(self) -> None:
         if self._gradescope:
             text = json.dumps(gradescope_results(self.criteria()), indent=2, ensure_ascii=False) + "\n"
-            Path(self._gradescope).write_text(text, "utf-8")
+            write_file(Path(self._gradescope), text)
 
 
 def gradescope_results(criteria: list[tuple[str, Criterion]]) -> dict[str, Any]:

@@ -105,6 +105,16 @@ def test_shapes_are_ragged_and_allowed(trials):
     assert any(case.sizes["M"] % 16 for case in cases) and any(case.sizes["M"] > 128 for case in cases)
 
 
+def test_what_fills_a_constant_has_a_shape_and_an_answer_of_its_own(trials):
+    step = "lab08_convolution/02_direct_constant"
+    own, cases = trials.cases_of(step, 0, 3)
+    assert own and len(cases) == 3
+    for case in cases:
+        assert case.inputs["part"].shape == tuple(int(case.sizes[axis]) for axis in ("PART", "C", "R", "S"))
+    assert SOURCES[step].count("F0 +") > 0
+    assert trials.trial(step, SOURCES[step].replace("F0 +", "0 * F0 +"), 0, 3).outcome == "wrong"
+
+
 def test_what_is_known_is_not_tried_again(benchmark, monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark, "STATE", tmp_path)
     checked = []
@@ -137,6 +147,15 @@ def test_what_is_known_is_not_tried_again(benchmark, monkeypatch, tmp_path):
     assert list(json.loads(path.read_text())["steps"]) == [STEP, "lab01_naive_gemm/01_naive"]
     tried(fresh=True)
     assert len(checked) == 2 * seen
+
+
+def test_a_reference_that_comes_to_no_end_is_left_out_and_the_next_step_is_tried(benchmark):
+    def hangs(*_):
+        raise benchmark.BrokenProcessPool("it hung")
+
+    about = benchmark.described(Course.find().step(STEP), 0, hangs)
+    assert about["shapes"] == 0 and benchmark.row([], about)["compiled"] == 0
+    assert benchmark.described(Course.find().step(STEP), 0, lambda *_: {"shapes": 20}) == {"shapes": 20}
 
 
 def test_a_process_that_ends_is_started_again(benchmark):
