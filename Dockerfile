@@ -18,6 +18,8 @@ COPY kernels kernels
 COPY solutions solutions
 COPY grader grader
 COPY benchmarks/results benchmarks/results
+COPY docs/learn docs/learn
+COPY docs/images/learn docs/images/learn
 RUN pip install --constraint constraints.txt '.[lab]' \
     && useradd --create-home student \
     && install --directory --owner=student /home/student/course
