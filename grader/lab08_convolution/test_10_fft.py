@@ -10,7 +10,7 @@ from warpschool.grading import criterion, practice
 
 PLAIN = [(4, 1, 8, 64), (4, 3, 4, 128), (8, 5, 4, 32)]
 ODD = practice([(1, 1, 1, 1), (3, 2, 5, 77), (5, 7, 3, 130), (2, 1, 9, 33)])
-COUNTED = practice([(8, 4, 16, 256), (4, 3, 20, 192)], count=1)
+COUNTED = practice([(8, 4, 16, 256), (16, 3, 8, 192)], count=1)
 REUSE = 4  # images and filters that a thread computes in the reference
 
 
@@ -61,7 +61,7 @@ def test_odd(kernel, rng):
         "for c: a[NPT], b[FPT]; for i: for j: sum[i][j] += a[i] * conj(b[j])",
     ],
     counts="bytes of global loads for each complex product, at 8 images, 4 channels, 16 filters, 256 "
-    "frequencies and at 4 images, 3 channels, 20 filters, 192 frequencies: at most 8 (1/4 + 1/4) = 4; additions and "
+    "frequencies and at 16 images, 3 channels, 8 filters, 192 frequencies: at most 8 (1/4 + 1/4) = 4; additions and "
     "multiplications, a multiply-add is two: at most eight for each complex product",
 )
 def test_loads(kernel, rng):
