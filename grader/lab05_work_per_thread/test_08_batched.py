@@ -9,7 +9,7 @@ from warpschool.grading import criterion, practice
 FULL_TILES = [(3, 1, 128, 128, 16), (2, 1, 256, 128, 48)]
 SHARED = [(4, 4, 128, 128, 16), (6, 2, 128, 128, 16), (5, 2, 33, 31, 17)]
 RAGGED = practice([(2, 1, 1, 1, 1), (3, 1, 31, 33, 17), (2, 1, 129, 5, 127), (2, 1, 130, 132, 36)])
-ALIGNED = (4, 2, 128, 128, 128)
+COUNTED = practice([(4, 2, 128, 256, 32), (3, 1, 256, 128, 48)], count=1)
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128
 WPTM = WPTN = 8
 AHEAD = 1.1  # a tenth more may be read from shared memory: what is fetched ahead is not used at the end
@@ -74,11 +74,13 @@ def test_ragged(kernel, rng):
         "The lanes of a warp load and store whole sectors of 32 bytes.",
         "as in 07_warp_tiled: two neighbouring float4s of a row of A, rows of B and of C",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes, at BATCH = 4, SHARE = 2, M = N = K = 128",
+    counts="sectors beyond the fewest that hold the requested bytes, at BATCH = 4, SHARE = 2, M = 128, N = 256, K = 32 "
+    "and at BATCH = 3, SHARE = 1, M = 256, N = 128, K = 48: none",
 )
 def test_sectors(kernel, rng):
-    sizes, arrays, _ = run_and_compare(kernel, rng, *ALIGNED)
-    kernel.no_excess_sectors(sizes, arrays)
+    for case in COUNTED:
+        sizes, arrays, _ = run_and_compare(kernel, rng, *case)
+        kernel.no_excess_sectors(sizes, arrays)
 
 
 @criterion(
@@ -89,13 +91,14 @@ def test_sectors(kernel, rng):
         "Only where A, B and C begin is new: tiles and registers are used as in the step before.",
         "three lines that move the pointers, nothing else",
     ],
-    counts="for each of the BATCH M N K products, at BATCH = 4, SHARE = 2, M = N = K = 128: bytes of global loads, at "
-    "most 8 / 64, and bytes of shared loads, at most 4 (1 / 8 + 1 / 8) = 1 and a tenth more for what is fetched ahead",
+    counts="for each of the BATCH M N K products, at BATCH = 4, SHARE = 2, M = 128, N = 256, K = 32 and at BATCH = 3, "
+    "SHARE = 1, M = 256, N = 128, K = 48: bytes of global loads, at most 8 / 64, and bytes of shared loads, at most "
+    "4 (1 / 8 + 1 / 8) = 1 and a tenth more for what is fetched ahead",
 )
 def test_bytes(kernel, rng):
-    batch, _, m, n, k = ALIGNED
-    counters = run_and_compare(kernel, rng, *ALIGNED)[2].counters
-    products = batch * m * n * k
-    kernel.within(counters.global_load_bytes, 8 * products // REUSE, "bytes of global loads", unit="bytes")
-    per_product = counters.shared_load_bytes / products
-    kernel.within(per_product, AHEAD * 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")
+    for batch, share, m, n, k in COUNTED:
+        counters = run_and_compare(kernel, rng, batch, share, m, n, k)[2].counters
+        products = batch * m * n * k
+        kernel.within(counters.global_load_bytes, 8 * products // REUSE, "bytes of global loads", unit="bytes")
+        per_product = counters.shared_load_bytes / products
+        kernel.within(per_product, AHEAD * 4 * (1 / WPTM + 1 / WPTN), "bytes of shared loads for each product")

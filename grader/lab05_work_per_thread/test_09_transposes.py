@@ -9,7 +9,7 @@ from warpschool.grading import criterion, practice
 KINDS = {"NN": (0, 0), "NT": (0, 1), "TN": (1, 0), "TT": (1, 1)}
 FULL_TILES = [(128, 256, 48), (256, 256, 16)]
 RAGGED = practice([(1, 1, 1), (31, 33, 17), (129, 5, 127), (132, 260, 36)])
-ALIGNED = (256, 256, 128)
+COUNTED = practice([(128, 512, 64), (384, 256, 48)], count=1)
 LOADS = 12  # wavefronts that bring a warp with 64 x 64 elements what it needs for one k, as in 07_warp_tiled
 TILE_M, TILE_N, TILE_K = 128, 256, 8  # whose elements are stored 32 at a time
 SLACK = 1.25
@@ -104,12 +104,14 @@ def test_ragged(kernel, rng):
         "Two lanes load 32 neighbouring bytes of a row along k; of a row along the tile a whole warp loads 512.",
         "at(i) and k_of(i) as given: only `from` and the step from tile to tile depend on ALONG_K",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes, at M = N = 256, K = 128, for NN, NT, TN and TT",
+    counts="sectors beyond the fewest that hold the requested bytes, at M = 128, N = 512, K = 64 and at M = 384, N = "
+    "256, K = 48, for NN, NT, TN and TT: none",
 )
 def test_sectors(kernel, rng):
-    for kind in KINDS:
-        sizes, arrays, constants, _ = run_and_compare(kernel, rng, kind, *ALIGNED)
-        kernel.no_excess_sectors(sizes, arrays, constants=constants)
+    for case in COUNTED:
+        for kind in KINDS:
+            sizes, arrays, constants, _ = run_and_compare(kernel, rng, kind, *case)
+            kernel.no_excess_sectors(sizes, arrays, constants=constants)
 
 
 @criterion(
@@ -120,15 +122,16 @@ def test_sectors(kernel, rng):
         "The stores of a turned tile: PAD moves its groups of floats into different banks. The loads are those of 07.",
         "rows of SIZE + PAD floats in both tiles",
     ],
-    counts="wavefronts of shared loads, and of shared stores, at M = N = 256, K = 128: at most 1.25 times those of "
-    "warps with 64 x 64 elements in tiles of 128 x 256, 8 deep, without bank conflicts, for each of NN, NT, TN and TT",
+    counts="wavefronts of shared loads, and of shared stores, at M = 128, N = 512, K = 64 and at M = 384, N = 256, K = "
+    "48: at most 1.25 times those of warps with 64 x 64 elements in tiles of 128 x 256, 8 deep, without bank "
+    "conflicts, for each of NN, NT, TN and TT",
 )
 def test_wavefronts(kernel, rng):
-    m, n, k = ALIGNED
-    loads = m // 64 * (n // 64) * (k + 1) * LOADS  # one k more, and one tile more: behind the last they are zero
-    stores = m // TILE_M * (n // TILE_N) * (k // TILE_K + 1) * (TILE_M + TILE_N) * TILE_K // 32
-    for kind in KINDS:
-        own = run_and_compare(kernel, rng, kind, *ALIGNED)[3].counters
-        kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
-        kernel.within(own.shared_load_wavefronts, SLACK * loads, f"{kind}: shared load wavefronts")
-        kernel.within(own.shared_store_wavefronts, SLACK * stores, f"{kind}: shared store wavefronts")
+    for m, n, k in COUNTED:
+        loads = m // 64 * (n // 64) * (k + 1) * LOADS  # one k more, and one tile more: behind the last they are zero
+        stores = m // TILE_M * (n // TILE_N) * (k // TILE_K + 1) * (TILE_M + TILE_N) * TILE_K // 32
+        for kind in KINDS:
+            own = run_and_compare(kernel, rng, kind, m, n, k)[3].counters
+            kernel.at_least(own.shared_load_requests, 1, "loads from shared memory")
+            kernel.within(own.shared_load_wavefronts, SLACK * loads, f"{kind}: shared load wavefronts")
+            kernel.within(own.shared_store_wavefronts, SLACK * stores, f"{kind}: shared store wavefronts")

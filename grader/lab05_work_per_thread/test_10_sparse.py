@@ -8,8 +8,8 @@ from warpschool.grading import criterion, practice
 
 SHAPES = practice([(32, 128, 64, 0.1), (64, 256, 128, 0.5), (16, 128, 40, 1.0)])
 RAGGED = practice([(1, 1, 1, 1.0), (31, 33, 17, 0.3), (5, 127, 65, 0.9), (33, 1, 40, 0.05), (7, 300, 100, 0.02)])
-ALIGNED = (64, 256, 128)
-ELEMENTS = 64  # in each row of A, in the aligned case: every row starts a sector
+COUNTED = practice([(48, 128, 128, 64), (24, 384, 96, 40)], count=1)
+"""M, N, K and the elements in each row of A where sectors are counted: with a multiple of 8 every row starts one"""
 
 
 def compressed(a):
@@ -34,11 +34,10 @@ def random_matrix(rng, m, k, density):
     return (rng.uniform(-1, 1, (m, k)) * (rng.uniform(0, 1, (m, k)) < density)).astype(np.float32)
 
 
-def aligned_matrix(rng):
-    m, _, k = ALIGNED
+def aligned_matrix(rng, m, k, elements):
     a = np.zeros((m, k), np.float32)
     for row in a:
-        row[rng.permutation(k)[:ELEMENTS]] = rng.uniform(0.5, 1, ELEMENTS)
+        row[rng.permutation(k)[:elements]] = rng.uniform(0.5, 1, elements)
     return a
 
 
@@ -79,13 +78,14 @@ def test_ragged(kernel, rng):
         "If all lanes of a warp work on one row of A, they take the same branches, whatever the row holds.",
         "lanes lie along the columns of C; the loop over a row's elements is the same for all of them",
     ],
-    counts="branches at which a warp's lanes part, with rows of different lengths, at M = 64, N = 256, K = 128: none",
+    counts="branches at which a warp's lanes part, with rows of different lengths, at M = 48, N = 128, K = 128 and at "
+    "M = 24, N = 384, K = 96: none",
 )
 def test_divergence(kernel, rng):
-    m, n, k = ALIGNED
-    run = run_and_compare(kernel, rng, random_matrix(rng, m, k, 0.2), n)[2]
-    line, worst = max(run.lines.items(), key=lambda item: item[1].divergent_branches)
-    kernel.within(worst.divergent_branches, 0, "branches at which lanes part", line=line)
+    for m, n, k, _ in COUNTED:
+        run = run_and_compare(kernel, rng, random_matrix(rng, m, k, rng.uniform(0.1, 0.4)), n)[2]
+        line, worst = max(run.lines.items(), key=lambda item: item[1].divergent_branches)
+        kernel.within(worst.divergent_branches, 0, "branches at which lanes part", line=line)
 
 
 @criterion(
@@ -96,9 +96,10 @@ def test_divergence(kernel, rng):
         "Lane and column of B grow together; the element of A is the same for all lanes.",
         "B[k * N + col0 + 32 * j], with col0 from the lane",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes, with 64 elements in each row of A, at M = 64, "
-    "N = 256, K = 128",
+    counts="sectors beyond the fewest that hold the requested bytes, at M = 48, N = 128, K = 128 with 64 elements in "
+    "each row of A, and at M = 24, N = 384, K = 96 with 40: none",
 )
 def test_sectors(kernel, rng):
-    sizes, arrays, _ = run_and_compare(kernel, rng, aligned_matrix(rng), ALIGNED[1])
-    kernel.no_excess_sectors(sizes, arrays)
+    for m, n, k, elements in COUNTED:
+        sizes, arrays, _ = run_and_compare(kernel, rng, aligned_matrix(rng, m, k, elements), n)
+        kernel.no_excess_sectors(sizes, arrays)

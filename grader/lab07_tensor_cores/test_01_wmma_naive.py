@@ -12,6 +12,11 @@ ALIGNED = (128, 128, 128)
 COUNTED = practice([ALIGNED, (64, 160, 96)], count=1)
 
 
+def eighths(rng, first, last):
+    """A factor that is exact as a half: a multiple of 1/8 from `first` to `last`."""
+    return float(rng.integers(round(8 * first), round(8 * last) + 1)) / 8
+
+
 def run_and_compare(kernel, rng, m, n, k, *, alpha=1.0, beta=0.0, **given):
     sizes = {"M": m, "N": n, "K": k, "alpha": alpha, "beta": beta}
     arrays = kernel.inputs(sizes, rng, **given)
@@ -46,9 +51,10 @@ def test_correct(kernel, rng):
     ],
 )
 def test_alpha_beta(kernel, rng):
-    run_and_compare(kernel, rng, 64, 32, 48, alpha=-1.5, beta=0.25)
-    run_and_compare(kernel, rng, 32, 48, 16, alpha=0.0, beta=2.0)
-    run_and_compare(kernel, rng, 32, 32, 32, alpha=2.0, beta=0.0, C=np.full((32, 32), np.nan, np.float32))
+    run_and_compare(kernel, rng, 64, 32, 48, alpha=-eighths(rng, 1.125, 2), beta=eighths(rng, 0.125, 0.875))
+    run_and_compare(kernel, rng, 32, 48, 16, alpha=0.0, beta=eighths(rng, 1.125, 2))
+    nothing = np.full((32, 32), np.nan, np.float32)
+    run_and_compare(kernel, rng, 32, 32, 32, alpha=eighths(rng, 1.125, 2), beta=0.0, C=nothing)
 
 
 @criterion(
@@ -63,7 +69,8 @@ def test_alpha_beta(kernel, rng):
 )
 def test_tensor(kernel, rng):
     for m, n, k in COUNTED:
-        counters = run_and_compare(kernel, rng, m, n, k, alpha=1.5, beta=0.5).counters
+        factors = {"alpha": eighths(rng, 1.125, 2), "beta": eighths(rng, 0.125, 0.875)}
+        counters = run_and_compare(kernel, rng, m, n, k, **factors).counters
         kernel.within(counters.multiplications, 2 * m * n, "products of threads, by alpha and beta")
         require_tensor_products(kernel, run_and_compare(kernel, rng, m, n, k), 2 * m * n * k, exactly=True)
 
@@ -80,5 +87,5 @@ def test_tensor(kernel, rng):
 )
 def test_bytes(kernel, rng):
     for m, n, k in COUNTED:
-        counters = run_and_compare(kernel, rng, m, n, k, beta=0.5).counters
+        counters = run_and_compare(kernel, rng, m, n, k, beta=eighths(rng, 0.125, 0.875)).counters
         kernel.within(counters.global_load_bytes, m * n * k // 4 + 4 * m * n, "bytes of global loads", unit="bytes")

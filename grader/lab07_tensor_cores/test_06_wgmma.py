@@ -8,6 +8,7 @@ from warpschool.grading import criterion, practice
 
 FULL_TILES = [(256, 256, 64), (512, 768, 256)]
 RAGGED = practice([(1, 8, 8), (31, 40, 24), (300, 264, 72), (129, 520, 1000)])
+COUNTED = practice([(512, 256, 128), (256, 768, 192)], count=1)
 
 
 def check_half_product(kernel, rng, m, n, k):
@@ -54,14 +55,14 @@ def test_ragged(kernel, rng):
         "Nothing, and TSK / 16 for each warpgroup: the descriptors move on by 32 bytes along the rows.",
         "for (int k = 0; k < TSK; k += 16) multiply(d, a + (2 * k >> 4), b + (2 * k >> 4), step + k > 0)",
     ],
-    counts="at M = 512, N = 768, K = 256: operations of tensor cores, exactly 2 M N K; loads of threads from global "
-    "memory: none; wavefronts of shared memory beyond the fewest: none",
+    counts="at M = 512, N = 256, K = 128 and at M = 256, N = 768, K = 192: operations of tensor cores, exactly 2 M N "
+    "K; loads of threads from global memory: none; wavefronts of shared memory beyond the fewest: none",
 )
 def test_engines(kernel, rng):
-    m, n, k = FULL_TILES[-1]
-    case = check_half_product(kernel, rng, m, n, k)
-    counters = kernel.counters(*case)
-    kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
-    kernel.within(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
-    kernel.within(counters.global_load_requests, 0, "loads of threads from global memory")
-    kernel.no_excess_wavefronts(*case)
+    for m, n, k in COUNTED:
+        case = check_half_product(kernel, rng, m, n, k)
+        counters = kernel.counters(*case)
+        kernel.at_least(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+        kernel.within(counters.tensor_operations, 2 * m * n * k, "operations of tensor cores")
+        kernel.within(counters.global_load_requests, 0, "loads of threads from global memory")
+        kernel.no_excess_wavefronts(*case)

@@ -5,8 +5,19 @@ from __future__ import annotations
 from warpcourse.cases import check_convolution, convolution
 from warpschool.grading import criterion, practice
 
-FIRST = convolution(2, 1, 28, 32, 5)  # the two layers of the digits' network, with few images
-SECOND = convolution(2, 32, 12, 64, 5)
+MOST_PRODUCTS = 4_000_000  # of a drawn case: a check must stay short
+
+
+def fills_warps(problem):
+    """Whether a channel's results fill whole warps of a block, and there are not too many products."""
+    return problem.out_height * problem.out_width % 32 == 0 and problem.products <= MOST_PRODUCTS
+
+
+COUNTED = practice([
+    convolution(2, 1, 28, 32, 5),  # the two layers of the digits' network, with few images, the second with few filters
+    convolution(2, 32, 12, 16, 5),
+    convolution(3, 2, (20, 36), 8, 5),
+], count=1, needs=fills_warps)
 PLAIN = [convolution(2, 1, 28, 3, 5), convolution(1, 3, 12, 4, 5), convolution(2, 4, 8, 3, 1)]
 ODD = practice([
     convolution(1, 1, 1, 1, 1),
@@ -54,11 +65,12 @@ def test_odd(kernel, rng):
         "Let the block have the shape of a channel, and cut channels that are too large into equal parts.",
         "block=(cdiv(OW, cdiv(OW, 32)), cdiv(OH, cdiv(OH, 32)))",
     ],
-    counts="threads of whole warps beyond one for each result, at 28 x 28 images with 32 filters of 5 x 5 and at "
-    "12 x 12 images of 32 channels with 64 of them: none, as their results fill whole warps",
+    counts="threads of whole warps beyond one for each result, with filters of 5 x 5, at 28 x 28 images with 32 of "
+    "them, at 12 x 12 images of 32 channels with 16 and at 20 x 36 images of 2 channels with 8: none, as their results "
+    "fill whole warps",
 )
 def test_idle(kernel, rng):
-    for problem in (FIRST, SECOND):
+    for problem in COUNTED:
         case = check_convolution(kernel, rng, problem)
         kernel.within(_idle(kernel.run(*case)), 0, "threads without a result")
 

@@ -16,8 +16,11 @@ ODD = practice([
     convolution(1, 2, (40, 37), 1, 3, pad=1),
     convolution(2, 1, (23, 11), 1, (7, 11), stride=3, pad=4),
 ])
-ALIGNED = convolution(2, 8, 12, 1, 5)
-"""8 x 8 windows: a row of cols for one (c, r, s) has 64 elements"""
+COUNTED = practice(
+    [convolution(2, 8, 12, 1, 5), convolution(1, 5, (18, 10), 1, 3)], count=1,
+    needs=lambda problem: problem.out_height * problem.out_width % 8 == 0,
+)  # fmt: skip
+"""8 x 8 and 16 x 8 windows: a row of cols for one (c, r, s) has so many elements, which fill sectors"""
 NAMES = ("BATCH", "C", "H", "W", "R", "S", "STRIDE", "PAD")
 
 
@@ -83,10 +86,11 @@ def test_product(kernel, rng):
         "They must be neighbours in a row: the same (c, r, s), neighbouring windows.",
         "lanes along `place`, a loop over r and s inside the thread",
     ],
-    counts="sectors of global stores beyond those that the bytes fill, at two images of 8 x 12 x 12, filters of "
-    "5 x 5: none",
+    counts="sectors of global stores beyond those that the bytes fill, at two images of 8 x 12 x 12, filters of 5 x 5, "
+    "and at one image of 5 x 18 x 10, filters of 3 x 3: none",
 )
 def test_stores(kernel, rng):
-    sizes, arrays, _ = check_unrolled(kernel, rng, ALIGNED)
-    kernel.at_least(kernel.counters(sizes, arrays).global_store_bytes, 1, "bytes of global stores")
-    kernel.no_excess_sectors(sizes, arrays, loads=False)
+    for problem in COUNTED:
+        sizes, arrays, _ = check_unrolled(kernel, rng, problem)
+        kernel.at_least(kernel.counters(sizes, arrays).global_store_bytes, 1, "bytes of global stores")
+        kernel.no_excess_sectors(sizes, arrays, loads=False)

@@ -22,7 +22,11 @@ ODD = practice([
     convolution(2, 33, (6, 10), 35, 3, pad=1),
     convolution(1, 5, (18, 12), 3, (5, 3), pad=2),
 ], needs=in_pairs)
-COUNTED = convolution(2, 32, 12, 64, 5)
+COUNTED = practice(
+    [convolution(1, 64, 12, 32, 5), convolution(2, 32, (6, 20), 64, (3, 5))], count=1,
+    needs=lambda problem: in_pairs(problem) and problem.out_height * problem.out_width % 32 == 0,
+)  # fmt: skip
+"""Channels, filters, and the results of a channel fill tiles of 32, so that no sector is filled in part."""
 
 
 def check_layout(kernel, rng, problem):
@@ -75,8 +79,9 @@ def test_odd(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    kernel.no_hazards(COUNTED.sizes, kernel.inputs(COUNTED.sizes, rng), kinds=RACES)
-    check_layout(kernel, rng, COUNTED)
+    for problem in COUNTED:
+        kernel.no_hazards(problem.sizes, kernel.inputs(problem.sizes, rng), kinds=RACES)
+        check_layout(kernel, rng, problem)
 
 
 @criterion(
@@ -89,13 +94,14 @@ def test_race(kernel, rng):
         "into the other.",
         "tile[place][lane = filter] = sum; __syncthreads(); y[... filter ... place0 + lane] = tile[lane][filter]",
     ],
-    counts="sectors of global loads and stores beyond those that the bytes fill, in both kernels, at two images of "
-    "32 x 12 x 12, 64 filters of 5 x 5: none",
+    counts="sectors of global loads and stores beyond those that the bytes fill, in both kernels, at one image of "
+    "64 x 12 x 12, 32 filters of 5 x 5, and at two of 32 x 6 x 20, 64 filters of 3 x 5: none",
 )
 def test_sectors(kernel, rng):
-    case = check_layout(kernel, rng, COUNTED)
-    kernel.at_least(kernel.counters(*case).global_store_bytes, 1, "bytes of global stores")
-    kernel.no_excess_sectors(*case)
+    for problem in COUNTED:
+        case = check_layout(kernel, rng, problem)
+        kernel.at_least(kernel.counters(*case).global_store_bytes, 1, "bytes of global stores")
+        kernel.no_excess_sectors(*case)
 
 
 @criterion(
@@ -106,7 +112,8 @@ def test_sectors(kernel, rng):
         "PITCH = TILE + 1 moves each row by one bank.",
         "tile[TILE][PITCH]",
     ],
-    counts="passes of shared loads and stores beyond one for each, at the same case: none",
+    counts="passes of shared loads and stores beyond one for each, at the same cases: none",
 )
 def test_banks(kernel, rng):
-    kernel.no_excess_wavefronts(*check_layout(kernel, rng, COUNTED))
+    for problem in COUNTED:
+        kernel.no_excess_wavefronts(*check_layout(kernel, rng, problem))

@@ -10,8 +10,17 @@ RAGGED = practice(
     [(2, 3, 14, 14, 1), (1, 1, 1, 1, 1), (1, 2, 3, 5, 0), (3, 2, 13, 9, 1), (1, 1, 33, 31, 0), (1, 1, 5, 6, 2)],
     needs=lambda batch, c, h, w, pad: h + 2 * pad >= 3 and w + 2 * pad >= 3,
 )
-ALIGNED = {"BATCH": 1, "C": 4, "H": 32, "W": 64, "PAD": 1}
-TILES = 8 * 16
+
+
+def tiles(batch, h, w, pad):
+    """Tiles of 4 x 4 results."""
+    return batch * -(-(h + 2 * pad - 2) // 4) * -(-(w + 2 * pad - 2) // 4)
+
+
+COUNTED = practice(
+    [(1, 4, 32, 64, 1), (2, 3, 18, 38, 0)], count=1, needs=lambda batch, c, h, w, pad: tiles(batch, h, w, pad) % 8 == 0
+)
+"""BATCH, C, H, W, PAD: the tiles of a channel fill sectors."""
 OPERATIONS = 252  # 21 for each of 6 columns and 6 rows; the reference has 240
 
 
@@ -68,11 +77,13 @@ def test_small_tiles(kernel, rng):
         "Neighbours in V are neighbouring tiles of one position and one channel: the lanes run along the tiles.",
         "to = V + c * P + p;  number (i, j) goes to to[(i * SIDE + j) * position]",
     ],
-    counts="sectors of stores beyond the fewest that hold the bytes, at BATCH = 1, C = 4, H = 32, W = 64, PAD = 1",
+    counts="sectors of stores beyond the fewest that hold the bytes, at BATCH = 1, C = 4, H = 32, W = 64, PAD = 1 and "
+    "at BATCH = 2, C = 3, H = 18, W = 38, PAD = 0: none",
 )
 def test_sectors(kernel, rng):
-    case = check_images(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays, loads=False)
+    for batch, c, h, w, pad in COUNTED:
+        case = check_images(kernel, rng, BATCH=batch, C=c, H=h, W=w, PAD=pad)
+        kernel.no_excess_sectors(case.sizes, case.arrays, loads=False)
 
 
 @criterion(
@@ -84,8 +95,10 @@ def test_sectors(kernel, rng):
         "a = d4 - 4 d2;  b = d3 - 4 d1;  row 1 = a + b;  row 2 = a - b;  the same with d4 - d2 and 2 (d3 - d1)",
     ],
     counts="additions and multiplications for each tile and channel, a multiply-add is two, at BATCH = 1, C = 4, H = "
-    "32, W = 64, PAD = 1: at most 252 = 21 (6 + 6)",
+    "32, W = 64, PAD = 1 and at BATCH = 2, C = 3, H = 18, W = 38, PAD = 0: at most 252 = 21 (6 + 6)",
 )
 def test_operations(kernel, rng):
-    case = check_images(kernel, rng, **ALIGNED)
-    kernel.within(case.operations / (TILES * ALIGNED["C"]), OPERATIONS, "operations for each tile and channel")
+    for batch, c, h, w, pad in COUNTED:
+        case = check_images(kernel, rng, BATCH=batch, C=c, H=h, W=w, PAD=pad)
+        each = case.operations / (tiles(batch, h, w, pad) * c)
+        kernel.within(each, OPERATIONS, "operations for each tile and channel")

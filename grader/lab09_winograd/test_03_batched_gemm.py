@@ -11,9 +11,8 @@ from warpschool.grading.budgets import require_products
 
 FULL_TILES = [(2, 16, 64, 128), (3, 32, 128, 640)]
 RAGGED = practice([(1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7)])
-ALIGNED = (36, 32, 64, 128)
-RESULTS = 4 * 4  # of a tile
-DIRECT = 9 * RESULTS  # products that they take without the transforms
+ALIGNED = (36, 16, 64, 128)
+COUNTED = practice([ALIGNED, (9, 32, 128, 256)], count=1)
 AHEAD = 1.1  # a tenth more may be read from shared memory: what is fetched ahead is not used at the end
 
 
@@ -72,15 +71,14 @@ def test_race(kernel, rng):
         "No more than one for each of them: tiles that divide the sizes leave nothing over.",
         "sum[i][j] += u[i] * v[j], for each channel once",
     ],
-    counts="multiply-adds at 36 positions, C = 32, F = 64, P = 128: at most 36 C F P, a quarter of 144 C F P",
+    counts="multiply-adds at 36 positions, C = 16, F = 64, P = 128: at most 36 C F P, a quarter of 144 C F P; and at 9 "
+    "positions, C = 32, F = 128, P = 256: at most 9 C F P",
 )
 def test_products(kernel, rng):
-    positions, c, f, p = ALIGNED
-    run = check(kernel, rng, *ALIGNED).run
-    made = run.counters.multiplications
-    kernel.within(made, positions * c * f * p, "products")
-    kernel.within(made, DIRECT * c * f * p // 4, "products, of which direct takes four times")
-    require_products(kernel, run, positions * c * f * p)
+    for case in COUNTED:
+        run = check(kernel, rng, *case).run
+        kernel.within(run.counters.multiplications, math.prod(case), "products")
+        require_products(kernel, run, math.prod(case))
 
 
 @criterion(
@@ -91,11 +89,13 @@ def test_products(kernel, rng):
         "Neighbours in U have neighbouring f, neighbours in V neighbouring p.",
         "float4s row by row: row_of(thread, i, TSF) and col_of(thread, i, TSF)",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes, at 36 positions, C = 32, F = 64, P = 128",
+    counts="sectors beyond the fewest that hold the requested bytes, at 36 positions, C = 16, F = 64, P = 128 and "
+    "at 9 positions, C = 32, F = 128, P = 256: none",
 )
 def test_sectors(kernel, rng):
-    case = check(kernel, rng, *ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
+    for sizes in COUNTED:
+        case = check(kernel, rng, *sizes)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
 
 
 @criterion(
@@ -106,9 +106,10 @@ def test_sectors(kernel, rng):
         "8 + 8 elements serve 64 products, as in lab 05.",
         "WPTF = WPTP = 8; fetch and the products stay as they are",
     ],
-    counts="bytes of shared loads for each multiply-add, at 36 positions, C = 32, F = 64, P = 128: at most "
-    "4 (1 / 8 + 1 / 8) = 1 and a tenth more for what is fetched ahead",
+    counts="bytes of shared loads for each multiply-add, at 36 positions, C = 16, F = 64, P = 128 and at 9 positions, "
+    "C = 32, F = 128, P = 256: at most 4 (1 / 8 + 1 / 8) = 1 and a tenth more for what is fetched ahead",
 )
 def test_shared(kernel, rng):
-    each = check(kernel, rng, *ALIGNED).run.counters.shared_load_bytes / math.prod(ALIGNED)
-    kernel.within(each, AHEAD, "bytes of shared loads for each product")
+    for case in COUNTED:
+        each = check(kernel, rng, *case).run.counters.shared_load_bytes / math.prod(case)
+        kernel.within(each, AHEAD, "bytes of shared loads for each product")

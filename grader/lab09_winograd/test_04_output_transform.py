@@ -7,8 +7,7 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
 RAGGED = practice([(2, 3, 14, 14), (1, 1, 1, 1), (3, 2, 13, 9), (1, 2, 3, 5), (1, 1, 31, 18), (2, 1, 17, 2)])
-ALIGNED = {"BATCH": 1, "F": 4, "OH": 32, "OW": 64}
-TILES = 8 * 16
+COUNTED = practice([(1, 4, 32, 64), (3, 3, 16, 40)], count=1)
 OPERATIONS = 140  # 14 for each of 6 columns and 4 rows; the reference has 130
 
 
@@ -64,11 +63,13 @@ def test_small_tiles(kernel, rng):
         "A row of a tile is four neighbouring floats, and the neighbour's row follows it: one float4 for each lane.",
         "store_row(to + i * OW, results, OW - col0, OW) for each row i",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes, at BATCH = 1, F = 4, OH = 32, OW = 64",
+    counts="sectors beyond the fewest that hold the requested bytes, at BATCH = 1, F = 4, OH = 32, OW = 64 and at "
+    "BATCH = 3, F = 3, OH = 16, OW = 40: none",
 )
 def test_sectors(kernel, rng):
-    case = check_results(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
+    for batch, f, oh, ow in COUNTED:
+        case = check_results(kernel, rng, BATCH=batch, F=f, OH=oh, OW=ow)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
 
 
 @criterion(
@@ -80,8 +81,10 @@ def test_sectors(kernel, rng):
         "y1 = (m1 - m2) + 2 (m3 - m4);  y2 = (m1 + m2) + 4 (m3 + m4);  y3 = (m1 - m2) + 8 (m3 - m4) + m5",
     ],
     counts="additions and multiplications for each tile and filter, a multiply-add is two, at BATCH = 1, F = 4, OH = "
-    "32, OW = 64: at most 140 = 14 (6 + 4)",
+    "32, OW = 64 and at BATCH = 3, F = 3, OH = 16, OW = 40: at most 140 = 14 (6 + 4)",
 )
 def test_operations(kernel, rng):
-    case = check_results(kernel, rng, **ALIGNED)
-    kernel.within(case.operations / (TILES * ALIGNED["F"]), OPERATIONS, "operations for each tile and filter")
+    for batch, f, oh, ow in COUNTED:
+        case = check_results(kernel, rng, BATCH=batch, F=f, OH=oh, OW=ow)
+        tiles = batch * (oh // 4) * (ow // 4)
+        kernel.within(case.operations / (tiles * f), OPERATIONS, "operations for each tile and filter")

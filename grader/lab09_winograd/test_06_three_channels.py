@@ -7,8 +7,17 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(1, 16, 16, 32, 1), (2, 10, 18, 64, 0)]
 RAGGED = practice([(2, 14, 14, 33, 1), (1, 3, 3, 1, 0), (1, 13, 9, 5, 1), (1, 5, 22, 40, 0)])
-ALIGNED = {"BATCH": 1, "H": 32, "W": 64, "F": 64, "PAD": 1}
-TILES = 8 * 16
+
+
+def tiles(batch, h, w):
+    """Tiles of 4 x 4 results, with one pixel of padding."""
+    return batch * (h // 4) * (w // 4)
+
+
+COUNTED = practice(
+    [(1, 32, 64, 32), (4, 16, 32, 64)], count=1, needs=lambda batch, h, w, f: tiles(batch, h, w) in (128, 256)
+)
+"""BATCH, H, W, F: one or two blocks of 128 threads, all with a tile."""
 PADDED = 36 * 8 + 30  # multiply-adds for a tile and filter: products with 8 channels, five of them zeros; A^T M A
 
 
@@ -64,14 +73,16 @@ def test_variants(kernel, rng):
         "Three products: a loop over more channels multiplies zeros.",
         "36 * CHANNELS products for a tile and filter, and the transforms",
     ],
-    counts="products for each tile and filter at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1, transforms included: "
-    "at most half of 36 * 8 + 30, what 03 and 04 take if three channels are filled up to 8",
+    counts="products for each tile and filter at PAD = 1 and BATCH = 1, H = 32, W = 64, F = 32 or BATCH = 4, H = 16, W "
+    "= 32, F = 64, transforms included: at most half of 36 * 8 + 30, what 03 and 04 take if three channels are filled "
+    "up to 8",
 )
 def test_products(kernel, rng):
-    counters = check_first_layer(kernel, rng, **ALIGNED).run.counters
-    each = counters.multiplications / (TILES * ALIGNED["F"])
-    kernel.at_least(each, 1, "products for each tile and filter")
-    kernel.within(each, PADDED / 2, "products for each tile and filter")
+    for batch, h, w, f in COUNTED:
+        counters = check_first_layer(kernel, rng, BATCH=batch, H=h, W=w, F=f, PAD=1).run.counters
+        each = counters.multiplications / (tiles(batch, h, w) * f)
+        kernel.at_least(each, 1, "products for each tile and filter")
+        kernel.within(each, PADDED / 2, "products for each tile and filter")
 
 
 @criterion(
@@ -82,11 +93,13 @@ def test_products(kernel, rng):
         "In registers: neither V nor M is ever stored.",
         "float v[CHANNELS][SIDE][SIDE], and all its loops unrolled",
     ],
-    counts="bytes of global stores at BATCH = 1, H = 32, W = 64, F = 64, PAD = 1: at most those of y; requests to "
+    counts="bytes of global stores at PAD = 1 and BATCH = 1, H = 32, W = 64, F = 32 or BATCH = 4, H = 16, W = 32, "
+    "F = 64: at most those of y; requests to "
     "local memory: none",
 )
 def test_bytes(kernel, rng):
-    case = check_first_layer(kernel, rng, **ALIGNED)
-    counters = case.run.counters
-    kernel.within(counters.global_store_bytes, case.run.outputs["y"].nbytes, "bytes of global stores", unit="bytes")
-    kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")
+    for batch, h, w, f in COUNTED:
+        case = check_first_layer(kernel, rng, BATCH=batch, H=h, W=w, F=f, PAD=1)
+        counters = case.run.counters
+        kernel.within(counters.global_store_bytes, case.run.outputs["y"].nbytes, "bytes of global stores", unit="bytes")
+        kernel.within(counters.local_load_requests + counters.local_store_requests, 0, "requests to local memory")

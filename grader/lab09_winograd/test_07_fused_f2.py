@@ -9,7 +9,8 @@ from warpschool.grading import criterion, practice
 WHOLE = [(1, 4, 8, 16, 64, 1), (2, 8, 16, 32, 64, 1)]
 RAGGED = practice([(2, 5, 14, 14, 33, 1), (1, 3, 9, 37, 70, 0), (1, 1, 3, 3, 1, 0), (1, 6, 17, 8, 3, 1)])
 ONE_BLOCK = {"BATCH": 1, "C": 16, "H": 8, "W": 16, "F": 64, "PAD": 1}
-TILES = 4 * 8
+COUNTED = practice([(1, 16, 16, 16, 64), (1, 12, 8, 32, 128)], count=1)
+"""BATCH, C, H, W, F: some blocks of 8 x 16 results of 64 filters; one pixel of padding"""
 POSITIONS = 16
 BYTES = 1.25
 PRODUCTS = 1.25  # a quarter more, for transforms by multiply-adds
@@ -69,14 +70,15 @@ def test_race(kernel, rng):
         "Each sum gets one product for each channel; the transforms need no multiplications but those by a half.",
         "sum[own][i][j] += u[i] * v[j], with u and v of position warp * OWN + own",
     ],
-    counts="products at BATCH = 1, C = 16, H = 8, W = 16, F = 64, PAD = 1: at most 16 for each tile, filter and "
-    "channel and a quarter more; direct convolution takes 36",
+    counts="products at PAD = 1 and BATCH = 1, C = 16, H = 16, W = 16, F = 64 or BATCH = 1, C = 12, H = 8, W = 32, F = "
+    "128: at most 16 for each tile, filter and channel and a quarter more; direct convolution takes 36",
 )
 def test_products(kernel, rng):
-    counters = check_fused(kernel, rng, **ONE_BLOCK).run.counters
-    each = counters.multiplications / (TILES * ONE_BLOCK["C"] * ONE_BLOCK["F"])
-    kernel.at_least(each, 1, "products for each tile, filter and channel")
-    kernel.within(each, PRODUCTS * POSITIONS, "products for each tile, filter and channel")
+    for batch, c, h, w, f in COUNTED:
+        counters = check_fused(kernel, rng, BATCH=batch, C=c, H=h, W=w, F=f, PAD=1).run.counters
+        each = counters.multiplications / (batch * (h // 2) * (w // 2) * c * f)
+        kernel.at_least(each, 1, "products for each tile, filter and channel")
+        kernel.within(each, PRODUCTS * POSITIONS, "products for each tile, filter and channel")
 
 
 @criterion(
@@ -87,12 +89,15 @@ def test_products(kernel, rng):
         "U, V and M stay in shared memory and registers: pixels and weights come in, results go out.",
         "only `pixels` and `weights` are loaded, only y is stored",
     ],
-    counts="bytes of global loads and stores where one block is enough, BATCH = 1, C = 16, H = 8, W = 16, F = 64, "
-    "PAD = 1: at most those of x, w and y and a quarter more",
+    counts="bytes of global loads and stores at PAD = 1 and BATCH = 1, C = 16, H = 16, W = 16, F = 64 or BATCH = 1, C "
+    "= 12, H = 8, W = 32, F = 128: at most those of y, of w once for each 8 x 16 results of an image, and of x, with "
+    "two more rows and columns where such results meet, once for each 64 filters; and a quarter more",
 )
 def test_bytes(kernel, rng):
-    case = check_fused(kernel, rng, **ONE_BLOCK)
-    counters = case.run.counters
-    needed = sum(array.nbytes for array in (*case.arrays.values(), case.run.outputs["y"]))
-    moved = counters.global_load_bytes + counters.global_store_bytes
-    kernel.within(moved, int(BYTES * needed), "bytes of global loads and stores", unit="bytes")
+    for batch, c, h, w, f in COUNTED:
+        case = check_fused(kernel, rng, BATCH=batch, C=c, H=h, W=w, F=f, PAD=1)
+        down, across = h // 8, w // 16  # blocks
+        pixels = batch * c * (10 * down - 2) * (18 * across - 2) * (f // 64)
+        needed = 4 * (pixels + batch * down * across * 9 * c * f) + case.run.outputs["y"].nbytes
+        moved = case.run.counters.global_load_bytes + case.run.counters.global_store_bytes
+        kernel.within(moved, int(BYTES * needed), "bytes of global loads and stores", unit="bytes")

@@ -7,7 +7,7 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(2, 4, 64), (4, 32, 576)]
 RAGGED = practice([(1, 1, 1), (3, 5, 7), (2, 33, 31), (1, 7, 257)])
-ALIGNED = (4, 32, 576)
+COUNTED = practice([(2, 24, 576), (3, 32, 320)], count=1)
 
 
 @criterion(
@@ -47,10 +47,12 @@ def test_ragged(kernel, rng):
         "threadIdx.x must appear in the index with factor 1.",
         "i = blockIdx.x * THREADS + threadIdx.x",
     ],
-    counts="sectors of global loads and stores beyond those that the bytes fill, at 4 x 32 x 576: none",
+    counts="sectors of global loads and stores beyond those that the bytes fill, at 2 x 24 x 576 and at 3 x 32 x 320: "
+    "none",
 )
 def test_sectors(kernel, rng):
-    kernel.no_excess_sectors(*check_relu(kernel, rng, *ALIGNED))
+    for case in COUNTED:
+        kernel.no_excess_sectors(*check_relu(kernel, rng, *case))
 
 
 @criterion(
@@ -61,10 +63,11 @@ def test_sectors(kernel, rng):
         "Its bias, and nothing else: no second look at x, no look at y.",
         "one load of x[i], one of bias[c], one store of y[i]",
     ],
-    counts="bytes of global loads at the same case: at most eight for each element; of stores: four",
+    counts="bytes of global loads at the same cases: at most eight for each element; of stores: four",
 )
 def test_bytes(kernel, rng):
-    sizes, arrays = check_relu(kernel, rng, *ALIGNED)
-    counters = kernel.counters(sizes, arrays)
-    kernel.within(counters.global_load_bytes, 2 * arrays["x"].nbytes, "bytes of global loads", unit="bytes")
-    kernel.within(counters.global_store_bytes, arrays["x"].nbytes, "bytes of global stores", unit="bytes")
+    for case in COUNTED:
+        sizes, arrays = check_relu(kernel, rng, *case)
+        counters = kernel.counters(sizes, arrays)
+        kernel.within(counters.global_load_bytes, 2 * arrays["x"].nbytes, "bytes of global loads", unit="bytes")
+        kernel.within(counters.global_store_bytes, arrays["x"].nbytes, "bytes of global stores", unit="bytes")

@@ -10,6 +10,7 @@ from warpschool.grading.budgets import require_products, require_registers
 WHOLE = [(64, 32, 64), (128, 48, 128)]
 RAGGED = practice([(1, 1, 1), (33, 100, 10), (5, 17, 129), (65, 31, 6)])
 ALIGNED = (128, 128, 128)
+COUNTED = practice([(128, 64, 192), (64, 96, 128)], count=1)
 TILE = 32  # what is loaded serves that many products at least
 SHARED = 2.0  # bytes for each product: a patch of 4 x 4 needs as many
 
@@ -80,19 +81,18 @@ def test_race(kernel, rng):
         "All images of a tile; and all of a thread's patch, if it stays in a register.",
         "outer products: WPTM + WPTN loads from shared memory for WPTM * WPTN multiply-adds",
     ],
-    counts="bytes of global loads at 128 images, 128 features each way: at most 8/32 for each product; bytes of shared "
-    "loads for each multiply-add: at most 2; bytes of stores: those of y",
+    counts="bytes of global loads at 128 images, 64 features to 192, and at 64 images, 96 features to 128: at most "
+    "8/32 for each product; bytes of shared loads for each multiply-add: at most 2; bytes of stores: those of y",
 )
 def test_bytes(kernel, rng):
-    run = kernel.run(*check_fully_connected(kernel, rng, *ALIGNED))
-    counters = run.counters
-    batch, inputs, outputs = ALIGNED
-    products = batch * inputs * outputs
-    require_products(kernel, run, products, share=0)  # a bias is added
-    limit = 8 / TILE * batch * inputs * outputs
-    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
-    kernel.within(counters.shared_load_bytes / products, SHARED, "bytes of shared loads for each product")
-    kernel.within(counters.global_store_bytes, 4 * batch * outputs, "bytes of global stores", unit="bytes")
+    for batch, inputs, outputs in COUNTED:
+        run = kernel.run(*check_fully_connected(kernel, rng, batch, inputs, outputs))
+        counters = run.counters
+        products = batch * inputs * outputs
+        require_products(kernel, run, products, share=0)  # a bias is added
+        kernel.within(counters.global_load_bytes, 8 / TILE * products, "bytes of global loads", unit="bytes")
+        kernel.within(counters.shared_load_bytes / products, SHARED, "bytes of shared loads for each product")
+        kernel.within(counters.global_store_bytes, 4 * batch * outputs, "bytes of global stores", unit="bytes")
 
 
 @criterion(
@@ -103,12 +103,13 @@ def test_bytes(kernel, rng):
         "Eight lanes take 32 neighbouring bytes of an image; rows of the transposed tile lie PAD floats apart more.",
         "keep row_of_X and k_of_X as given; store float4s",
     ],
-    counts="sectors beyond those that the bytes fill, and bank conflicts, at the same case: none",
+    counts="sectors beyond those that the bytes fill, and bank conflicts, at the same cases: none",
 )
 def test_waste(kernel, rng):
-    case = check_fully_connected(kernel, rng, *ALIGNED)
-    kernel.no_excess_sectors(*case)
-    kernel.no_excess_wavefronts(*case)
+    for sizes in COUNTED:
+        case = check_fully_connected(kernel, rng, *sizes)
+        kernel.no_excess_sectors(*case)
+        kernel.no_excess_wavefronts(*case)
 
 
 @criterion(

@@ -8,6 +8,7 @@ from warpschool.nn.references import cross_entropy
 
 WHOLE = [(8, 10), (64, 32), (16, 10)]
 RAGGED = practice([(1, 1), (7, 10), (33, 31), (5, 127), (70, 33)])
+COUNTED = practice([(64, 32), (40, 96)], count=1)
 READS = 4  # of each score: three, and the label by every thread
 
 
@@ -77,11 +78,12 @@ def test_slope(kernel, rng):
         "Once for the largest, once for the sum, once for the slope; probabilities need not be stored.",
         "compute expf again instead of storing it",
     ],
-    counts="bytes that threads load and store at BATCH = 64, CLASSES = 32: each score four times at most, each slope "
-    "and loss stored once",
+    counts="bytes that threads load and store at BATCH = 64, CLASSES = 32 and at BATCH = 40, CLASSES = 96: each score "
+    "four times at most, each slope and loss stored once",
 )
 def test_bytes(kernel, rng):
-    case = check_loss(kernel, rng, 64, 32)
-    scores = 64 * 32 * 4
-    kernel.within(case.counters.global_load_bytes, READS * scores, "bytes of global loads", unit="bytes")
-    kernel.within(case.counters.global_store_bytes, scores + 64 * 4, "bytes of global stores", unit="bytes")
+    for batch, classes in COUNTED:
+        case = check_loss(kernel, rng, batch, classes)
+        scores = 4 * batch * classes
+        kernel.within(case.counters.global_load_bytes, READS * scores, "bytes of global loads", unit="bytes")
+        kernel.within(case.counters.global_store_bytes, scores + 4 * batch, "bytes of global stores", unit="bytes")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from warpcourse.cases import RACES
@@ -10,8 +12,7 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(32, 64, 32), (64, 32, 96)]
 RAGGED = practice([(1, 1, 1), (7, 100, 10), (33, 31, 70), (65, 45, 33)])
-COUNTED = (64, 128, 64)
-PRODUCTS = 2 * 64 * 128 * 64  # dw and dx
+COUNTED = practice([(64, 64, 96), (32, 160, 64)], count=1)
 REUSE = 8  # products for each float that is loaded; tiles of 16 x 16 reach 8, of 32 x 32 16
 
 
@@ -85,8 +86,9 @@ def test_slope(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    case = check_fc(kernel, rng, *COUNTED)
-    kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
+    for sizes in COUNTED:
+        case = check_fc(kernel, rng, *sizes)
+        kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
 
 
 @criterion(
@@ -98,10 +100,14 @@ def test_race(kernel, rng):
         "four results each way for a thread: float4s of shared memory, sixteen products",
     ],
     counts="multiply-adds that the definition needs (2 * BATCH * IN * OUT) for each float loaded, bank conflicts, and "
-    "atomics, at BATCH = 64, IN = 128, OUT = 64: 8, none, at most one for each block",
+    "atomics, at BATCH = 64, IN = 64, OUT = 96 and at BATCH = 32, IN = 160, OUT = 64: 8, none, at most one for each "
+    "block",
 )
 def test_reuse(kernel, rng):
-    case = check_fc(kernel, rng, *COUNTED)
-    kernel.at_least(PRODUCTS / (case.counters.global_load_bytes / 4), REUSE, "products for each loaded float")
-    kernel.within(atomics(case), blocks_with_atomics(case), "atomics")
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for sizes in COUNTED:
+        case = check_fc(kernel, rng, *sizes)
+        products = 2 * math.prod(sizes)  # dw and dx
+        reuse = products / (case.counters.global_load_bytes / 4)
+        kernel.at_least(reuse, REUSE, "products for each loaded float")
+        kernel.within(atomics(case), blocks_with_atomics(case), "atomics")
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

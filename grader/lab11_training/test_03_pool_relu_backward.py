@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from warpcourse.lab11_training.cases import check_pool_backward
 from warpschool.grading import criterion, practice
 
 WHOLE = [(2, 3, 8, 8), (1, 4, 24, 24)]
 ODD = practice([(1, 1, 2, 2), (3, 2, 7, 9), (1, 5, 3, 34), (2, 1, 5, 2), (1, 3, 9, 13)])
-ALIGNED = (2, 8, 32, 32)
-WINDOWS = 2 * 8 * 16 * 16
+COUNTED = practice([(2, 6, 32, 32), (3, 5, 24, 16)], count=1)
 
 
 @criterion(
@@ -62,11 +63,13 @@ def test_odd(kernel, rng):
         "Every second one, if it stores one float: half of each sector. The other half comes with the next store.",
         "*reinterpret_cast<float2*>(to) = make_float2(left, right), where W is even",
     ],
-    counts="sectors beyond the fewest that hold the requested bytes at BATCH = 2, C = 8, H = W = 32",
+    counts="sectors beyond the fewest that hold the requested bytes at BATCH = 2, C = 6, H = W = 32 and at BATCH = 3, "
+    "C = 5, H = 24, W = 16: none",
 )
 def test_sectors(kernel, rng):
-    case = check_pool_backward(kernel, rng, *ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
+    for shape in COUNTED:
+        case = check_pool_backward(kernel, rng, *shape)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
 
 
 @criterion(
@@ -77,10 +80,11 @@ def test_sectors(kernel, rng):
         "32 slopes and 16 bytes of bits: four sectors, and one. 128 results are written: 16 sectors.",
         "one load of a uint4 that all lanes of a warp share, one of dy, two stores of float2",
     ],
-    counts="sectors that loads and stores touch at BATCH = 2, C = 8, H = W = 32: those of dy and dz, and one for each "
-    "32 windows",
+    counts="sectors that loads and stores touch at BATCH = 2, C = 6, H = W = 32 and at BATCH = 3, C = 5, H = 24, W = "
+    "16: those of dy and dz, and one for each 32 windows",
 )
 def test_pass(kernel, rng):
-    counters = check_pool_backward(kernel, rng, *ALIGNED).counters
-    kernel.within(counters.global_load_sectors, WINDOWS // 8 + WINDOWS // 32, "sectors of loads", unit="sectors")
-    kernel.within(counters.global_store_sectors, WINDOWS // 2, "sectors of stores", unit="sectors")
+    for shape in COUNTED:
+        counters, windows = check_pool_backward(kernel, rng, *shape).counters, math.prod(shape) // 4
+        kernel.within(counters.global_load_sectors, windows // 8 + windows // 32, "sectors of loads", unit="sectors")
+        kernel.within(counters.global_store_sectors, windows // 2, "sectors of stores", unit="sectors")

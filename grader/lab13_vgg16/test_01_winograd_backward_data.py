@@ -9,11 +9,14 @@ from warpschool.grading import criterion, practice
 WHOLE = [(1, 64, 16, 16, 32), (2, 3, 5, 8, 12)]
 RAGGED = practice([(2, 5, 7, 13, 9), (1, 1, 1, 2, 2), (2, 70, 20, 14, 14), (1, 3, 8, 6, 31)])
 ALIGNED = {"BATCH": 1, "C": 64, "F": 16, "H": 16, "W": 128}
-TILES = 4 * 32
-BESIDE = 2 * (3 * 32 + 4 * 31)  # pairs of tiles with a side in common, each tile once as the other's neighbour
-CORNERS = 4 * 3 * 31  # and with a corner in common
-DATA = 30  # multiply-adds of A dY A^T for a tile, at most
-IMAGE = 100  # and of B dV B^T
+TILES_C, TILES_P = 64, 128  # channels and tiles of which a block computes dV
+COUNTED = practice(
+    [(1, 64, 32, 16, 128), (2, 128, 16, 16, 64)], count=1,
+    needs=lambda batch, c, f, h, w: batch * (h // 4) * (w // 4) == TILES_P,
+)  # fmt: skip
+"""BATCH, C, F, H, W"""
+DATA = 40  # multiply-adds of A dY A^T for a tile, at most
+IMAGE = 98  # and of B dV B^T
 MORE = 1.05  # a twentieth more than it takes if all is loaded once, but for the neighbours' shares
 
 
@@ -89,13 +92,14 @@ def test_race(kernel, rng):
         "36 C F P both. The transforms take additions mostly.",
         "share sums: v1 + v2 and v1 - v2, v3 + v4 and v3 - v4 serve all pixels of the middle",
     ],
-    counts="products at BATCH = 1, C = 64, F = 16, H = 16, W = 128: at most 36 C F P, and 30 and 100 for a tile "
-    "that is transformed to dM and from dV",
+    counts="products at BATCH = 1, C = 64, F = 32, H = 16, W = 128 and at BATCH = 2, C = 128, F = 16, H = 16, W = 64: "
+    "at most 36 C F P, and 40 and 98 for a tile that is transformed to dM and from dV",
 )
 def test_products(kernel, rng):
-    counters = check_data(kernel, rng, **ALIGNED).counters
-    c, f = ALIGNED["C"], ALIGNED["F"]
-    kernel.within(counters.multiplications, (36 * c * f + DATA * f + IMAGE * c) * TILES, "products")
+    for batch, c, f, h, w in COUNTED:
+        counters = check_data(kernel, rng, BATCH=batch, C=c, F=f, H=h, W=w).counters
+        tiles = batch * (h // 4) * (w // 4)
+        kernel.within(counters.multiplications, (36 * c * f + DATA * f + IMAGE * c) * tiles, "products")
 
 
 @criterion(
@@ -106,17 +110,22 @@ def test_products(kernel, rng):
         "Its last number of each row (from the left), or its first (from the right): six, and one at each corner.",
         "eight columns of eight numbers in all: 36 of its own, 24 at the sides, 4 at the corners",
     ],
-    counts="bytes of global loads at BATCH = 1, C = 64, F = 16, H = 16, W = 128: at most dy, the choices, U, dM and dV "
-    "once, of dV six numbers of each tile beside a tile and one at each corner, and a twentieth more",
+    counts="bytes of global loads at BATCH = 1, C = 64, F = 32, H = 16, W = 128 and at BATCH = 2, C = 128, F = 16, H = "
+    "16, W = 64: at most dy, the choices, U and dV once, dM once for each 64 channels, of dV six numbers of each tile "
+    "beside a tile and one at each corner, and a twentieth more",
 )
 def test_loads(kernel, rng):
-    counters = check_data(kernel, rng, **ALIGNED).counters
-    c, f = ALIGNED["C"], ALIGNED["F"]
-    results = (4 + 1) * f * ALIGNED["H"] * ALIGNED["W"]  # dy, and a byte for each choice
-    product = 4 * 36 * (c * f + f * TILES)  # U and dM
-    images = 4 * c * (36 * TILES + 6 * BESIDE + CORNERS)
-    limit = int(MORE * (results + product + images))
-    kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
+    for batch, c, f, h, w in COUNTED:
+        counters = check_data(kernel, rng, BATCH=batch, C=c, F=f, H=h, W=w).counters
+        down, across = h // 4, w // 4
+        tiles = batch * down * across
+        beside = 2 * batch * ((down - 1) * across + down * (across - 1))  # tiles as neighbours of others: at a side,
+        corners = 4 * batch * (down - 1) * (across - 1)  # and at a corner
+        results = (4 + 1) * batch * f * h * w  # dy, and a byte for each choice
+        product = 4 * 36 * (c * f * (tiles // TILES_P) + f * tiles * (c // TILES_C))  # U and dM
+        images = 4 * c * (36 * tiles + 6 * beside + corners)
+        limit = int(MORE * (results + product + images))
+        kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
 
 
 @criterion(
@@ -127,9 +136,11 @@ def test_loads(kernel, rng):
         "Neighbouring tiles. A warp turns two groups of 16 rows, 4 rows of tileU apart: TSC + PAD floats lie between.",
         "tileU[buffer][f + e][c] with c = channel_of(thread, i), f = quad_of(thread, i)",
     ],
-    counts="sectors of stores and wavefronts beyond those needed, at BATCH = 1, C = 64, F = 16, H = 16, W = 128",
+    counts="sectors of stores and wavefronts beyond those needed, at BATCH = 1, C = 64, F = 32, H = 16, W = 128 and at "
+    "BATCH = 2, C = 128, F = 16, H = 16, W = 64: none",
 )
 def test_sectors(kernel, rng):
-    case = check_data(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays, loads=False)
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for batch, c, f, h, w in COUNTED:
+        case = check_data(kernel, rng, BATCH=batch, C=c, F=f, H=h, W=w)
+        kernel.no_excess_sectors(case.sizes, case.arrays, loads=False)
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -9,7 +9,9 @@ from warpschool.grading import criterion, practice
 WHOLE = [(64, 64, 128), (8, 32, 16)]
 RAGGED = practice([(5, 7, 33), (1, 1, 1), (70, 20, 18), (3, 67, 130)])
 LONG = [(3, 5, 1300), (2, 2, 4097)]
-ALIGNED = {"C": 64, "F": 64, "P": 512}
+MOST = 64 * 64 * 512  # products at a position, of a drawn case: a check must stay short
+COUNTED = practice([(64, 64, 320), (128, 128, 64)], count=1, needs=lambda c, f, p: c * f * p <= MOST)
+TILE = 64  # channels and filters of which a block computes dU: V is read once for each 64 filters, dM for each channels
 MORE = 1.25  # a quarter more than one part takes: for parts that are cut smaller
 TRANSFORM = 64  # multiply-adds of G^T dU G for a filter and channel, at most
 
@@ -68,13 +70,14 @@ def test_parts(kernel, rng):
         "Each part has its own dU: atomics would add them in another order, with other last bits, each time.",
         "dU += blockIdx.z * C * F; add_parts adds the parts in their order",
     ],
-    counts="races at C = 64, F = 64, P = 512, and atomics on global memory",
+    counts="races at C = 64, F = 64, P = 320 and at C = 128, F = 128, P = 64, and atomics on global memory",
 )
 def test_race(kernel, rng):
-    case = check_filters(kernel, rng, **ALIGNED)
-    kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
-    atomics = case.counters.global_atomic_requests + case.counters.global_reduction_requests
-    kernel.within(atomics, 0, "atomics on global memory")
+    for c, f, p in COUNTED:
+        case = check_filters(kernel, rng, C=c, F=f, P=p)
+        kernel.no_hazards(case.sizes, case.arrays, kinds=RACES)
+        atomics = case.counters.global_atomic_requests + case.counters.global_reduction_requests
+        kernel.within(atomics, 0, "atomics on global memory")
 
 
 @criterion(
@@ -85,15 +88,17 @@ def test_race(kernel, rng):
         "Once: from `first` to `end`, TSP at a time.",
         "length, first and end of the header's parts: no tile is in two parts",
     ],
-    counts="products at C = 64, F = 64, P = 512: at most 36 C F P and 64 for a filter and channel; bytes "
-    "of global loads: at most V, dM and dU once, dM once more at one position for the bias, and a quarter more",
+    counts="products at C = 64, F = 64, P = 320 and at C = 128, F = 128, P = 64: at most 36 C F P and 64 for a filter "
+    "and channel; bytes of global loads: at most V once for each 64 filters, dM once for each 64 channels, dU once, dM "
+    "once more at one position for the bias, and a quarter more",
 )
 def test_products(kernel, rng):
-    case = check_filters(kernel, rng, **ALIGNED)
-    c, f, p = ALIGNED.values()
-    kernel.within(case.counters.multiplications, (36 * p + TRANSFORM) * c * f, "products")
-    loaded = 4 * (36 * (c + f) * p + 36 * c * f + f * p)  # V and dM, dU, and the bias's position of dM
-    kernel.within(case.counters.global_load_bytes, int(MORE * loaded), "bytes of global loads", unit="bytes")
+    for c, f, p in COUNTED:
+        counters = check_filters(kernel, rng, C=c, F=f, P=p).counters
+        kernel.within(counters.multiplications, (36 * p + TRANSFORM) * c * f, "products")
+        operands = c * (f // TILE) + f * (c // TILE)  # V and dM
+        loaded = 4 * (36 * operands * p + 36 * c * f + f * p)  # and dU, and the bias's position of dM
+        kernel.within(counters.global_load_bytes, int(MORE * loaded), "bytes of global loads", unit="bytes")
 
 
 @criterion(
@@ -104,9 +109,11 @@ def test_products(kernel, rng):
         "Pairs of lanes load 32 bytes of a row; in filter_gradient and bias_gradient lanes are neighbours in memory.",
         "for (int p = thread; p < P; p += THREADS) sum += from[p];",
     ],
-    counts="sectors and wavefronts beyond those needed, at C = 64, F = 64, P = 512",
+    counts="sectors and wavefronts beyond those needed, at C = 64, F = 64, P = 320 and at C = 128, F = 128, P = 64: "
+    "none",
 )
 def test_sectors(kernel, rng):
-    case = check_filters(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for c, f, p in COUNTED:
+        case = check_filters(kernel, rng, C=c, F=f, P=p)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

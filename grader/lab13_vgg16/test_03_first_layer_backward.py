@@ -8,11 +8,10 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(1, 64, 8, 32), (2, 64, 3, 64)]
 RAGGED = practice([(2, 7, 13, 9), (1, 1, 1, 1), (2, 20, 14, 14), (1, 70, 5, 130)])
-ALIGNED = {"BATCH": 1, "F": 64, "H": 16, "W": 64}
+COUNTED = practice([(1, 64, 10, 64), (2, 128, 5, 32)], count=1)
 MANY = {"BATCH": 3, "F": 5, "H": 200, "W": 32}  # more pieces than blocks
 PIECE = 32  # pixels of a row that a block takes at a time: each piece leaves 28 sums of every filter
-ROWS = 3 * 16 - 2  # rows of x that the windows of H results touch, each time that they do
-COLUMNS = 35 + 33  # and columns for the two pieces of W: up to three beyond a piece, none outside the image
+FILTERS = 64  # of a block: x is read once for each 64 filters
 MORE = 1.15  # for other pieces
 
 
@@ -85,13 +84,15 @@ def test_race(kernel, rng):
         "One for each weight: 27. The bias needs an addition.",
         "nine rows of pixels, three weights and four results each",
     ],
-    counts="products at BATCH = 1, F = 64, H = 16, W = 64: at most 28 for each result and filter",
+    counts="products at BATCH = 1, F = 64, H = 10, W = 64 and at BATCH = 2, F = 128, H = 5, W = 32: at most 28 for "
+    "each result and filter",
 )
 def test_products(kernel, rng):
-    counters = check_first(kernel, rng, **ALIGNED).counters
-    results = ALIGNED["F"] * ALIGNED["H"] * ALIGNED["W"]
-    kernel.at_least(counters.multiplications / results, 1, "products for each result and filter")
-    kernel.within(counters.multiplications / results, 28, "products for each result and filter")
+    for batch, f, h, w in COUNTED:
+        counters = check_first(kernel, rng, BATCH=batch, F=f, H=h, W=w).counters
+        each = counters.multiplications / (batch * f * h * w)
+        kernel.at_least(each, 1, "products for each result and filter")
+        kernel.within(each, 28, "products for each result and filter")
 
 
 @criterion(
@@ -102,12 +103,16 @@ def test_products(kernel, rng):
         "Once, into shared memory, where all weights of its filter meet it.",
         "gradients[f][...] serves 27 weights; pixels[c][r][...] serves all filters of the block",
     ],
-    counts="bytes of global loads at BATCH = 1, F = 64, H = 16, W = 64: at most those of x, y, dy and the parts' sums "
-    "and 15 % more; wavefronts of shared memory beyond those needed: none",
+    counts="bytes of global loads at BATCH = 1, F = 64, H = 10, W = 64 and at BATCH = 2, F = 128, H = 5, W = 32: at "
+    "most those of y, dy and the parts' sums, and those of the windows' rows of x for each 64 filters, and 15 % more; "
+    "wavefronts of shared memory beyond those needed: none",
 )
 def test_bytes(kernel, rng):
-    case = check_first(kernel, rng, **ALIGNED)
-    results = ALIGNED["F"] * ALIGNED["H"] * ALIGNED["W"]
-    loaded = 4 * (2 * results + results // PIECE * 28 + 3 * ROWS * COLUMNS)  # dy and y, sums, and x
-    kernel.within(case.counters.global_load_bytes, int(MORE * loaded), "bytes of global loads", unit="bytes")
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for batch, f, h, w in COUNTED:
+        case = check_first(kernel, rng, BATCH=batch, F=f, H=h, W=w)
+        results = batch * f * h * w
+        rows = 3 * h - 2  # of x that the windows of H results touch, each time that they do
+        columns = 36 * (w // PIECE) - 4  # and columns for all pieces of W: four more each, none outside the image
+        loaded = 2 * results + results // PIECE * 28 + 3 * batch * rows * columns * (f // FILTERS)  # dy and y, sums, x
+        kernel.within(case.counters.global_load_bytes, int(MORE * 4 * loaded), "bytes of global loads", unit="bytes")
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -9,6 +9,8 @@ from warpschool.grading import criterion, practice
 WHOLE = [(32, 64, 128), (32, 512, 128)]
 RAGGED = practice([(5, 33, 7), (1, 1, 1), (33, 130, 131), (7, 300, 10)])
 ALIGNED = {"BATCH": 32, "IN": 512, "OUT": 256}
+COUNTED = practice([(32, 640, 128), (32, 256, 256)], count=1)
+TILE = PART = 128  # outputs of a block, and products of a part's sums
 
 
 def check(kernel, rng, cases, **options):
@@ -68,15 +70,17 @@ def test_race(kernel, rng):
         "One: a block has all images of the batch, and each input belongs to one part.",
         "first = blockIdx.z * length: parts that overlap read twice, and give wrong sums",
     ],
-    counts="bytes of global loads at BATCH = 32, IN = 512, OUT = 256: at most those of w, of x for each tile of 128 "
-    "outputs, of bias for each image, and of four parts' sums; multiply-adds: at most one for each image and weight",
+    counts="bytes of global loads at BATCH = 32, IN = 640, OUT = 128 and at BATCH = 32, IN = 256, OUT = 256: at most "
+    "those of w, of x for each tile of 128 outputs, of bias for each image, and of the sums of one part for each 128 "
+    "inputs; multiply-adds: at most one for each image and weight",
 )
 def test_bytes(kernel, rng):
-    counters = check_dense(kernel, rng, **ALIGNED).counters
-    batch, inputs, outputs = ALIGNED.values()
-    floats = inputs * outputs + batch * inputs * (outputs // 128) + batch * outputs + 4 * batch * outputs
-    kernel.within(counters.global_load_bytes, 4 * floats, "bytes of global loads", unit="bytes")
-    kernel.within(counters.multiplications, batch * inputs * outputs, "products")
+    for batch, inputs, outputs in COUNTED:
+        counters = check_dense(kernel, rng, BATCH=batch, IN=inputs, OUT=outputs).counters
+        sums = inputs // PART * batch * outputs
+        floats = inputs * outputs + batch * inputs * (outputs // TILE) + batch * outputs + sums
+        kernel.within(counters.global_load_bytes, 4 * floats, "bytes of global loads", unit="bytes")
+        kernel.within(counters.multiplications, batch * inputs * outputs, "products")
 
 
 @criterion(
@@ -87,9 +91,11 @@ def test_bytes(kernel, rng):
         "Tile and multiply take care of x and w; in fc_finish neighbouring lanes have neighbouring outputs.",
         "sums[part * BATCH * OUT + at]",
     ],
-    counts="sectors and wavefronts beyond those needed, at BATCH = 32, IN = 512, OUT = 256",
+    counts="sectors and wavefronts beyond those needed, at BATCH = 32, IN = 640, OUT = 128 and at BATCH = 32, IN = "
+    "256, OUT = 256: none",
 )
 def test_sectors(kernel, rng):
-    case = check_dense(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for batch, inputs, outputs in COUNTED:
+        case = check_dense(kernel, rng, BATCH=batch, IN=inputs, OUT=outputs)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -9,8 +9,9 @@ from warpschool.grading import criterion, practice
 WHOLE = [(32, 128, 128), (32, 64, 512)]
 RAGGED = practice([(5, 33, 7), (1, 1, 1), (33, 130, 131), (7, 10, 300)])
 ALIGNED = {"BATCH": 32, "IN": 256, "OUT": 512}
+COUNTED = practice([(32, 256, 256), (32, 128, 640)], count=1)
 TILE_M, TILE_N = 32, 128  # rows and columns of a product that a block computes: operands are read once for each tile
-PARTS = 4  # of the sums over OUT
+PART = 128  # outputs whose products are one part's sums
 MORE = 1.05
 
 
@@ -71,21 +72,22 @@ def test_race(kernel, rng):
         "One of each: a block of fc_shares has all images, and the sums of dw are short and need no parts.",
         "first = 0, end = BATCH for dw",
     ],
-    counts="bytes of global stores at BATCH = 32, IN = 256, OUT = 512: at most those of dw, db, dx and four parts' "
-    "shares; bytes of loads: at most those of w once, x and dy once for each tile of 32 x 128 and once more, four "
-    "parts' shares, and a twentieth more; multiply-adds: two for each image and weight",
+    counts="bytes of global stores at BATCH = 32, IN = 256, OUT = 256 and at BATCH = 32, IN = 128, OUT = 640: at most "
+    "those of dw, db, dx and the shares of one part for each 128 outputs; bytes of loads: at most those of w once, x "
+    "and dy once for each tile of 32 x 128 and once more, the parts' shares, and a twentieth more; multiply-adds: two "
+    "for each image and weight",
 )
 def test_bytes(kernel, rng):
-    case = check_dense_backward(kernel, rng, **ALIGNED)
-    batch, inputs, outputs = ALIGNED.values()
-    stored = inputs * outputs + outputs + (PARTS + 1) * batch * inputs
-    kernel.within(case.counters.global_store_bytes, 4 * stored, "bytes of global stores", unit="bytes")
-    shares = inputs * outputs + inputs // TILE_N * batch * outputs  # w, and dy for each column of tiles
-    data = (PARTS + 1) * batch * inputs  # the shares, and x for the mask
-    weights = outputs // TILE_N * batch * inputs + (inputs // TILE_M + 1) * batch * outputs  # x, and dy for dw and db
-    limit = int(MORE * 4 * (shares + data + weights))
-    kernel.within(case.counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
-    kernel.within(case.counters.multiplications, 2 * batch * inputs * outputs, "products")
+    for batch, inputs, outputs in COUNTED:
+        counters = check_dense_backward(kernel, rng, BATCH=batch, IN=inputs, OUT=outputs).counters
+        data = (outputs // PART + 1) * batch * inputs  # the shares, and dx; or x for the mask
+        stored = inputs * outputs + outputs + data
+        kernel.within(counters.global_store_bytes, 4 * stored, "bytes of global stores", unit="bytes")
+        shares = inputs * outputs + inputs // TILE_N * batch * outputs  # w, and dy for each column of tiles
+        x, dy = outputs // TILE_N * batch * inputs, (inputs // TILE_M + 1) * batch * outputs  # for dw and db
+        limit = int(MORE * 4 * (shares + data + x + dy))
+        kernel.within(counters.global_load_bytes, limit, "bytes of global loads", unit="bytes")
+        kernel.within(counters.multiplications, 2 * batch * inputs * outputs, "products")
 
 
 @criterion(
@@ -96,9 +98,11 @@ def test_bytes(kernel, rng):
         "Tile and multiply take care of the matrices; in fc_data neighbouring lanes have neighbouring inputs.",
         "shares[part * BATCH * IN + at]",
     ],
-    counts="sectors and wavefronts beyond those needed, at BATCH = 32, IN = 256, OUT = 512",
+    counts="sectors and wavefronts beyond those needed, at BATCH = 32, IN = 256, OUT = 256 and at BATCH = 32, IN = "
+    "128, OUT = 640: none",
 )
 def test_sectors(kernel, rng):
-    case = check_dense_backward(kernel, rng, **ALIGNED)
-    kernel.no_excess_sectors(case.sizes, case.arrays)
-    kernel.no_excess_wavefronts(case.sizes, case.arrays)
+    for batch, inputs, outputs in COUNTED:
+        case = check_dense_backward(kernel, rng, BATCH=batch, IN=inputs, OUT=outputs)
+        kernel.no_excess_sectors(case.sizes, case.arrays)
+        kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -7,7 +7,7 @@ from warpschool.grading import criterion, practice
 
 WHOLE = [(1, 2, 16, 16), (2, 3, 8, 32)]
 RAGGED = practice([(2, 2, 14, 14), (1, 1, 2, 2), (3, 2, 13, 9), (1, 1, 31, 18)])
-ALIGNED = {"BATCH": 1, "F": 4, "OH": 32, "OW": 64}
+COUNTED = practice([(1, 4, 16, 64), (2, 3, 8, 128)], count=1)
 ONE_PASS = 1.05  # the bias is asked for again by every thread
 
 
@@ -76,12 +76,13 @@ def test_unpooled(kernel, rng):
         "Five bytes. M is read once, and nothing goes to memory in between.",
         "results stay in patch; kept and chosen leave by store_row",
     ],
-    counts="bytes of global loads and stores at BATCH = 1, F = 4, OH = 32, OW = 64: at most those of M, bias, y and "
-    "choice and a twentieth more; sectors beyond those needed: none",
+    counts="bytes of global loads and stores at BATCH = 1, F = 4, OH = 16, OW = 64 and at BATCH = 2, F = 3, OH = 8, OW "
+    "= 128: at most those of M, bias, y and choice and a twentieth more; sectors beyond those needed: none",
 )
 def test_bytes(kernel, rng):
-    case = check_choices(kernel, rng, **ALIGNED)
-    needed = sum(array.nbytes for array in (*case.arrays.values(), *case.run.outputs.values()))
-    moved = case.counters.global_load_bytes + case.counters.global_store_bytes
-    kernel.within(moved, int(ONE_PASS * needed), "bytes of global loads and stores", unit="bytes")
-    kernel.no_excess_sectors(case.sizes, case.arrays)
+    for batch, f, oh, ow in COUNTED:
+        case = check_choices(kernel, rng, BATCH=batch, F=f, OH=oh, OW=ow)
+        needed = sum(array.nbytes for array in (*case.arrays.values(), *case.run.outputs.values()))
+        moved = case.counters.global_load_bytes + case.counters.global_store_bytes
+        kernel.within(moved, int(ONE_PASS * needed), "bytes of global loads and stores", unit="bytes")
+        kernel.no_excess_sectors(case.sizes, case.arrays)

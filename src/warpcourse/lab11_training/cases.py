@@ -11,9 +11,6 @@ from warpcourse.cases import Case, run_case
 from warpschool.grading.submission import Submission
 from warpschool.nn import Convolution, references
 
-STEP = 3
-"""Adam's step in the cases: both corrections are far from 1."""
-
 
 def check_loss(
     kernel: Submission, rng: np.random.Generator, batch: int, classes: int, *, scale: float = 4.0, shift: float = 0.0
@@ -93,10 +90,15 @@ def check_conv_filter(kernel: Submission, rng: np.random.Generator, problem: Con
 
 
 def check_sgd(
-    kernel: Submission, rng: np.random.Generator, n: int, *, momentum: float = 0.9, decay: float = 0.01
+    kernel: Submission, rng: np.random.Generator, n: int, *, momentum: float | None = None, decay: float | None = None
 ) -> Case:
-    """w and v after one step. Raises Judgement."""
-    settings = {"rate": 0.25, "momentum": momentum, "decay": decay}
+    """w and v after one step; settings that are not given are random. Raises Judgement."""
+    given = {
+        "rate": rng.uniform(0.05, 0.5),
+        "momentum": rng.uniform(0.5, 0.95) if momentum is None else momentum,
+        "decay": rng.uniform(0.005, 0.1) if decay is None else decay,
+    }
+    settings = {name: float(np.float32(value)) for name, value in given.items()}
     case = run_case(kernel, rng, {"N": n, **settings})
     w, g, v = (case.arrays[name] for name in "wgv")
     weights, speeds = references.sgd_momentum(w, g, v, **settings)
@@ -104,14 +106,16 @@ def check_sgd(
 
 
 def check_adam(kernel: Submission, rng: np.random.Generator, n: int) -> Case:
-    """w, m and v after step number STEP. Raises Judgement."""
-    betas = {"beta1": 0.75, "beta2": 0.875}  # exact in float32
-    corrections = {f"correction{i}": 1 / (1 - betas[f"beta{i}"] ** STEP) for i in (1, 2)}
-    sizes = {"N": n, "rate": 0.25, **betas, "epsilon": 2.0**-20, **corrections}
+    """w, m and v after one of the first steps, whose corrections are far from 1; random settings. Raises Judgement."""
+    step = int(rng.integers(2, 6))
+    betas = {"beta1": int(rng.integers(32, 57)) / 64, "beta2": int(rng.integers(48, 63)) / 64}  # exact in float32
+    settings = {"rate": int(rng.integers(4, 17)) / 64, "epsilon": 2.0 ** -int(rng.integers(8, 21))}
+    corrections = {f"correction{i}": 1 / (1 - betas[f"beta{i}"] ** step) for i in (1, 2)}
+    sizes = {"N": n, **betas, **settings, **corrections}
     squares = rng.uniform(0.1, 1, n).astype(np.float32)
     case = run_case(kernel, rng, sizes, v=squares)
     w, g, m = (case.arrays[name] for name in "wgm")
-    weights, means, new = references.adam(w, g, m, squares, step=STEP, rate=0.25, epsilon=2.0**-20, **betas)
+    weights, means, new = references.adam(w, g, m, squares, step=step, **settings, **betas)
     return case.check({"w": weights, "m": means, "v": new}, k=8, scale=np.full(n, 4.0))
 
 
