@@ -6,11 +6,18 @@ do is put in its place.
 
 from __future__ import annotations
 
+import io
+
 import llvmlite.binding as llvm
 import pytest
+from elftools.elf.elffile import ELFFile
 
 import ptxsim
 from ptxsim.codegen import host
+from ptxsim.codegen.bulk_memory import reduction
+from ptxsim.codegen.emit import Helper, arg, module_text
+from ptxsim.codegen.values import LLVM_TYPE
+from ptxsim.tensormap import ELEMENTS
 from warpschool.compile import compile_cuda
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -59,3 +66,28 @@ def test_references_become_machine_code(step, target, monkeypatch):
 @pytest.mark.parametrize(("cpu", "has"), [("apple-m1", True), ("cortex-a76", True), ("cortex-a72", False)])
 def test_which_arm_processors_compute_with_halves(cpu, has):
     assert host._arm_has_halves(cpu, "", "aarch64-unknown-linux-gnu") is has
+
+
+def missing(code: bytes) -> set[str]:
+    """What an ELF object asks others for that no C library has."""
+    table = ELFFile(io.BytesIO(code)).get_section_by_name(".symtab")
+    wanted = {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] == "SHN_UNDEF"} - {""}
+    return {name for name in wanted if not llvm.address_of_symbol(name)}
+
+
+@pytest.mark.parametrize("type_", sorted(ELEMENTS))
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "cortex-a76"])
+def test_reductions_of_bulk_copies_ask_for_no_routine_that_is_not_there(cpu, type_):
+    """Where one is missing, LLVM's linker leaves zeros for all that a function calls."""
+    triple = "aarch64-unknown-linux-gnu" if "cortex" in cpu else "x86_64-unknown-linux-gnu"
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2)
+    kind = LLVM_TYPE.get(type_.removesuffix(".ftz"), f"i{8 * ELEMENTS[type_].nbytes}")
+    for operation in ("add", "min", "max", "inc", "dec", "and", "or", "xor"):
+        combine = reduction(operation, type_)
+        if combine is None:
+            continue
+        b = Helper()
+        b.label("entry")
+        b.ret(combine(b, arg(kind, "x"), arg(kind, "y")))
+        text = module_text([b.function(f"{kind} @f({kind} %x, {kind} %y)")], b.declared)
+        assert not missing(machine.emit_object(llvm.parse_assembly(text))), operation

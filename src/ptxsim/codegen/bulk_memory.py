@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ptxsim.codegen.emit import CONTEXT, I32, I64, NULL, SITE, WARP, WORKER, Helper, IRValue, constants, i32, i64
-from ptxsim.codegen.floating import flush
+from ptxsim.codegen.floating import flush, narrow, widen
 from ptxsim.codegen.tensor_moves import Mode
 from ptxsim.tensormap import ELEMENTS
 
@@ -59,15 +59,19 @@ def reduction(operation: str, type_: str) -> Combine | None:
     base = type_.removesuffix(".ftz")
     if base not in FLOATS or (operation != "add" and base not in ("f16", "bf16")):
         return None
+    if base == "bf16":  # by bits: many processors round nothing to bf16, and LLVM would call a routine that is not there
+        return lambda b, x, y: narrow(b, _floats(b, operation, widen(b, x, "float"), widen(b, y, "float")), "bfloat")
     if operation != "add":
-        return lambda b, x, y: b.intrinsic("minnum" if operation == "min" else "maxnum", x, y)
+        return lambda b, x, y: _floats(b, operation, x, y)
     if type_ == "f32.ftz":
         return lambda b, x, y: flush(b, b.binary("fadd", flush(b, x), flush(b, y)))
-    if base == "bf16":
-        return lambda b, x, y: b.convert(
-            "fptrunc", b.binary("fadd", b.convert("fpext", x, "float"), b.convert("fpext", y, "float")), "bfloat"
-        )
     return lambda b, x, y: b.binary("fadd", x, y)
+
+
+def _floats(b: Helper, operation: str, x: IRValue, y: IRValue) -> IRValue:
+    if operation == "add":
+        return b.binary("fadd", x, y)
+    return b.intrinsic("minnum" if operation == "min" else "maxnum", x, y)
 
 
 def _increment(b: Helper, x: IRValue, y: IRValue) -> IRValue:
