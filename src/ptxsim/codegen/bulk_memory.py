@@ -59,7 +59,7 @@ def reduction(operation: str, type_: str) -> Combine | None:
     base = type_.removesuffix(".ftz")
     if base not in FLOATS or (operation != "add" and base not in ("f16", "bf16")):
         return None
-    if base == "bf16":  # by bits: many processors round nothing to bf16, and LLVM would call a routine that is not there
+    if base == "bf16":  # by bits: where a processor rounds nothing to bf16, LLVM calls a routine that is not there
         return lambda b, x, y: narrow(b, _floats(b, operation, widen(b, x, "float"), widen(b, y, "float")), "bfloat")
     if operation != "add":
         return lambda b, x, y: _floats(b, operation, x, y)
