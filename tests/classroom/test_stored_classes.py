@@ -52,7 +52,10 @@ def store(target: Path) -> None:
                 packed.writestr(zipfile.ZipInfo(str(path.relative_to(root)), _TIME), path.read_bytes(), 8)
 
 
-@pytest.fixture(params=STORED, ids=lambda path: path.stem)
+@pytest.fixture(params=[
+    pytest.param(path, id=path.stem, marks=pytest.mark.slow if path.stem == f"results_{FORMAT}" else ())
+    for path in STORED
+])  # fmt: skip
 def kept(request, tmp_path):
     with zipfile.ZipFile(request.param) as packed:
         packed.extractall(tmp_path / "kept")

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from ptxsim import Module
 
 _INSTALL = 'Install CuPy for your driver: pip install "warpschool[cuda13]" (or [cuda12]). Or run with device="sim".'
+_NOT_FOUND = 500
+"""the driver's CUDA_ERROR_NOT_FOUND"""
 _NO_GPU = 'Run with device="sim", which needs no GPU.'
 
 
@@ -285,6 +287,20 @@ class GpuModule:
             where = f"{self.device.description}, {self.device.arch}"
             raise DeviceLacks(f"{self.source_name} does not compile for {where}: {_first_complaint(error)}") from error
         return GpuKernel(self.device, name, function, self.program.params(name))
+
+    @cached_property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables that the machine code has."""
+        return tuple(name for name in self.program.variables if self._has(name))
+
+    def _has(self, name: str) -> bool:
+        try:
+            self.native.get_global(name)
+        except self.device.cupy.cuda.driver.CUDADriverError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return False
+        return True
 
     def variable(self, name: str) -> DeviceArray:
         shape = (self.program.variables[name],)

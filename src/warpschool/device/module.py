@@ -140,8 +140,9 @@ class RawModule:
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Names of the `__device__` and `__constant__` variables in the source."""
-        return tuple(self._loaded.program.variables)
+        """Names of the `__device__` and `__constant__` variables in the source and its headers; on a GPU without those
+        that ptxas has left out because nothing uses them."""
+        return self._loaded.variables
 
     def compile(self) -> None:
         """Compiles now rather than at first use. Raises CompileError."""

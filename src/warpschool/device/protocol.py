@@ -162,6 +162,11 @@ class LoadedModule(Protocol):
     def kernel(self, name: str) -> LoadedKernel:
         """One of the program's entries."""
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables that it has."""
+        ...
+
     def variable(self, name: str) -> DeviceArray:
         """One of the program's variables as a byte array."""
 

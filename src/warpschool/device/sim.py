@@ -220,6 +220,11 @@ class SimModule:
         with self.device._lock:
             return self.device.loaded(self, self.program.kernel(name, file=self.source_name))
 
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """Names of the variables."""
+        return tuple(self.program.variables)
+
     def variable(self, name: str) -> DeviceArray:
         found = self._placed[name]
         buffer = Buffer(found.address, found.view(), self)

@@ -143,6 +143,7 @@ def test_known_solutions_are_found_however_many_took_them():
     assert [(len(group.members), group.known) for group in found.groups] == [(10, (f"{KNOWN}web/1.cu",))]
 
 
+@pytest.mark.slow
 def test_a_class_of_three_hundred_takes_seconds():
     """Texts alone; 88 steps in well under half an hour on a slow machine."""
     styles = school.styles(300, seed=1, least=1)
