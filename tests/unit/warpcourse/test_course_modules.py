@@ -187,4 +187,4 @@ def test_what_graders_share_loads_no_matplotlib():
     cases = sorted((ROOT / "src" / "warpcourse").rglob("cases.py"))
     names = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in cases]
     program = f"import sys, {', '.join(names)}; print('matplotlib' in sys.modules)"
-    assert len(names) == 6 and run_in(ROOT, ROOT, program).strip() == "False"
+    assert len(names) >= 6 and run_in(ROOT, ROOT, program).strip() == "False"
