@@ -242,7 +242,7 @@ def _clean(text: str) -> str:
 
 def _sorted(cells: list[_Raw], assignment: Assignment, empty: HandIn) -> HandIn:
     """Tell the student's cells from the instructor's; of two with one id the last counts, as when they are run."""
-    masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
+    masters = _masters(assignment)
     known = [_known(cell, masters) for cell in cells]
     last = {name: place for place, name in enumerate(known) if name}
     times = Counter(filter(None, known))
@@ -305,7 +305,7 @@ def share_of_cells(path: Path, assignment: Assignment) -> float:
     """Return which part of an assignment's cells a notebook has, 0 to 1; 0 for a file that cannot be read."""
     data, problem = _bytes_of(path)
     cells = [] if problem else _cells_of(data)[0]
-    masters = {_name(cell): cell for cell in assignment.notebook.cells if _name(cell)}
+    masters = _masters(assignment)
     return len({_known(cell, masters) for cell in cells} - {""}) / max(1, len(masters))
 
 
@@ -345,6 +345,11 @@ def _images(raw: _Raw) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------- the notebook for graders
+
+
+def _masters(assignment: Assignment) -> dict[str, NotebookNode]:
+    """The instructor's cells by name, without those that have none."""
+    return {name: cell for cell in assignment.notebook.cells if (name := _name(cell))}
 
 
 def _name(cell: NotebookNode) -> str:

@@ -179,14 +179,10 @@ def check_source(
     """
     try:
         first = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
-    except ToolMissing as missing:
-        if is_own:
+    except (ToolMissing, GradingError) as lacking:
+        if is_own or not step.is_program:
             raise
-        return _not_here(step, source, missing, seed, secret)
-    except GradingError as problem:
-        if not step.is_program or is_own:
-            raise
-        return _not_here(step, source, problem, seed, secret)
+        return _not_here(step, source, lacking, seed, secret)
     if not first.crash:
         return first.result
     again = _attempt(step, source, device, seed, limits, secret, is_own=is_own)

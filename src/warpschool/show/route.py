@@ -36,6 +36,4 @@ def route_table(route: Route, done: Mapping[str, tuple[int, int, int]], here: Wa
 
 def track_lines(route: Route) -> list[str]:
     """One line for each path."""
-    return [
-        f"{track.name}, {hours(track.hours)}: {' '.join(map(short, track.labs))}" for track in route.tracks
-    ]  # fmt: skip
+    return [f"{track.name}, {hours(track.hours)}: {' '.join(map(short, track.labs))}" for track in route.tracks]
