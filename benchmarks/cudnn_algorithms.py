@@ -190,11 +190,8 @@ class Best:
     """of all its ways, each measured alone"""
 
 
-def against_best(
-    work: Callable[[], Any], problem: Convolution, x: torch.Tensor, w: torch.Tensor, rules: Rules
-) -> Best:
-    """Find cuDNN's fastest way for the layer, then time `work` in turns with it."""
-    ways = fastest(problem, x, w)
+def against_best(work: Callable[[], Any], ways: Sequence[Rival], rules: Rules) -> Best:
+    """Time `work` in turns with the first of what `fastest` found for its layer."""
     found = ws.benchmark_ratio(work, ways[0].make(), device="gpu", rules=rules)
     other = found.reference.median_ms
     assert other is not None and found.speed is not None

@@ -34,7 +34,7 @@ try:
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
-from cudnn_algorithms import GEMM_ALGORITHMS, Best, against_best
+from cudnn_algorithms import GEMM_ALGORITHMS, Best, against_best, fastest
 from tile_search import SearchRecord, best_known, problem_key, search, step_for, tiles_key, with_tiles
 
 import warpschool as ws
@@ -161,8 +161,8 @@ def measure(case: Case, tiles: Tiles, rules: Rules) -> Row:
         layer=case.name, step=step_for(problem), sizes=problem.sizes, tiles=asdict(tiles), blocks=first.blocks,
         registers=int(pipeline.program.kernel(first.kernel).attributes["num_regs"]), max_error=error,
         time_us=1e3 * mine, cudnn_us=1e3 * other, ratio=1 / found.speed, ratio_error=found.error, stable=found.stable,
-        best=against_best(again(done.launches), problem, case.x, case.w, rules), exact_error=case.part(done.y.native),
-        tflop_per_s=problem.flop / mine * 1e-9,
+        best=against_best(again(done.launches), fastest(problem, case.x, case.w), rules),
+        exact_error=case.part(done.y.native), tflop_per_s=problem.flop / mine * 1e-9,
     )  # fmt: skip
     print(row_text(row), flush=True)
     return row

@@ -27,7 +27,7 @@ try:
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
-from cudnn_algorithms import Best, against_best
+from cudnn_algorithms import Best, against_best, fastest
 
 import warpschool as ws
 from warpschool.contract import parse_contract
@@ -205,7 +205,8 @@ def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
         tiles=dict(zip(TILE_NAMES, best, strict=True)) if best else {}, max_error=own, cudnn_error=library,
         stages_ms={launch.kernel: _quick(launch.again) for launch in done.launches},
         floor_ms=floor_ms(problem, exact), time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
-        ratio_error=found.error, stable=found.stable, best=against_best(_repeat(done), problem, tx, tw, rules),
+        ratio_error=found.error, stable=found.stable,
+        best=against_best(_repeat(done), fastest(problem, tx, tw), rules),
     )  # fmt: skip
     print(_text(row), flush=True)
     return row
