@@ -48,7 +48,7 @@ def predict_launch(
     Raises PathUnknown, LaunchError.
     """
     if program.unmodelled:
-        raise PathUnknown(f"{program.unmodelled}: the clock does not know asynchronous engines and clusters yet")
+        raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
     function = program.function
     occupancy = model.occupancy(
         launch.threads, registers=int(machine.limits.get("registers", function.registers)),
@@ -148,7 +148,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.program, self.launch, self.resident = program, launch, resident
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(40)
+        m = np.zeros(48)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -171,6 +171,11 @@ class _Run:
         m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
         m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
         m[core.M_MOST_CYCLES] = 4e8
+        if "bulk" in machine.tables:
+            bulk = machine["bulk"]
+            m[core.M_SYNC], m[core.M_ACROSS] = bulk["sync"], bulk["across"]
+            m[core.M_BULK_START], m[core.M_BULK_END] = bulk["start"], bulk["end"]
+            m[core.M_BULK_LINE], m[core.M_BULK_BYTES] = bulk["line_cycles"], bulk["bytes"]
         self.m = m
         self.table = instruction_table(program, machine)
         self.ends = np.zeros(1)
@@ -193,12 +198,12 @@ class _Run:
         took = core.simulate(
             self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
             np.int64),
-            np.zeros(slots * core.TIMES), np.zeros(self.resident * 18, np.int64), self.m, np.zeros(4 * core.PIPES),
+            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m, np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
             np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1),
+            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")
