@@ -14,7 +14,7 @@ from warpschool.clock.interpreter import (
     BULK_STORE,
     BY_TOKEN,
     CHUNK_WORDS,
-    SYNC_ARRIVE,
+    FAR,
     SYNC_COPIED,
     SYNC_DROP,
     SYNC_INIT,
@@ -40,13 +40,13 @@ REASONS = 15
 
 WARP_WORDS = 16
 (W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER, W_PRODUCTS, W_BARRIER, W_MARK, W_PARITY,
- W_BOARD, W_TOKEN) = range(15)  # fmt: skip
+ W_BOARD, W_TOKEN, W_LINE) = range(16)  # fmt: skip
 GONE, LIVE, PARKED = 0, 1, 2
 TIMES = 64
 """Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups of
 copies, and of products of its warpgroup."""
 X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
-X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 15, 16, 17, 18, 19, 20
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH = 15, 16, 17, 18, 19, 20, 21
 X_GROUP, X_PRODUCT, X_PRODUCTS, MOST_PRODUCTS = 24, 44, 48, 12
 SLOT_WORDS, S_WAITING, S_WANTED, BARRIERS = 40, 1, 18, 17
 """Of a resident block: its warps that are alive; for each barrier those that have come, and how many must."""
@@ -60,7 +60,8 @@ Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = rang
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
  M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
  M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO, M_SYNC, M_BULK_START, M_BULK_LINE,
- M_BULK_END, M_BULK_BYTES, M_ACROSS) = range(38)  # fmt: skip
+ M_BULK_END, M_BULK_BYTES, M_ACROSS, M_CODE_LINES, M_CODE_NEAR, M_CODE_FAR, M_NEAR_LINE, M_FAR_LINE, M_BULK_STORE,
+ M_FENCE, M_L2_PORT, M_WAKE) = range(47)  # fmt: skip
 
 LOG_WORDS = 5
 """An issue in the log: its cycle, the warp's place, the instruction, since when the warp waited and for what most."""
@@ -135,11 +136,11 @@ def share_of(ranges: i64, shares: f64, count: int, line: int) -> float:
 
 @native
 def behind(
-    line: int, sectors: int, start: float, stores: float, m: f64, queues: f64, known: i64, size: int,
+    line: int, sectors: int, start: float, stores: float, rate: float, m: f64, queues: f64, known: i64, size: int,
     ranges: i64, shares: f64, used: f64,
 ) -> float:  # fmt: skip
     """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector
-    costs."""
+    costs, `rate` the bytes a cycle that may come."""
     count = popc(sectors)
     before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
     fresh = popc(sectors & ~before)
@@ -154,8 +155,8 @@ def behind(
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + written / m[M_DRAM_BYTES]
         used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
         return queues[0]
-    queues[0] = at + count * 32.0 / m[M_L2_BYTES]
-    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / m[M_L2_BYTES]
+    queues[0] = at + count * 32.0 / rate
+    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / rate
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
     ready = queues[0] + m[M_L2_LATENCY]
     if fresh > 0 and m[M_COLD] > 0.0:
@@ -184,6 +185,7 @@ def memory(
     clock = int(begin)
     missed = 0
     cost = 1.0
+    rate = m[M_L2_BYTES]
     if kind == K_GLOBAL_STORE:
         covered = 0
         for k in range(lines):
@@ -194,10 +196,13 @@ def memory(
         word = stream[at + 1 + k]
         line = lshr(word, 4)
         sectors = word & 15
+        if line >= FAR << 25:  # in another block's shared memory
+            ready = max(ready, begin + cycles + m[M_ACROSS])
+            continue
         if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-            behind(line, sectors, begin + cycles, cost, m, queues, known, size, ranges, shares, used)
+            behind(line, sectors, begin + cycles, cost, rate, m, queues, known, size, ranges, shares, used)
         elif kind == K_GLOBAL_ATOMIC:
-            got = behind(line, sectors, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
+            got = behind(line, sectors, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
             ready = max(ready, got + m[M_ATOMIC_LATENCY])
         else:
             had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
@@ -206,9 +211,8 @@ def memory(
             used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
             if want != 0:
                 missed = 1
-                ready = max(
-                    ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
-                )
+                got = behind(line, want, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
+                ready = max(ready, got)
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
     if kind == K_COPY:
@@ -237,6 +241,7 @@ def start_block(
             times[x + word] = 0.0
         warps[w + W_CHUNK] = first[block * per + k]
         warps[w + W_SLOT] = slot
+        warps[w + W_LINE] = -1
         warps[w + W_STATE] = LIVE
         times[x + X_NEXT] = now
         times[x + X_LAST] = now
@@ -487,11 +492,13 @@ def bulk_copy(
     moved = lshr(word, 20) & 16777215
     begin = max(queues[3], now + m[M_BULK_START])
     ready = begin
+    rate = m[M_BULK_BYTES] if m[M_L2_BYTES] >= m[M_L2_PORT] else m[M_L2_BYTES]
+    store = max(1.0, m[M_STORE_BYTES] / m[M_BULK_STORE])
     for k in range(lines):
         entry = stream[at + 2 + k]
         sent = behind(
-            lshr(entry, 4), entry & 15, begin, 1.0 if way == BULK_STORE else 0.0, m, queues, known, size, ranges,
-            shares, used,
+            lshr(entry, 4), entry & 15, begin, store if way == BULK_STORE else 0.0, rate, m, queues, known, size,
+            ranges, shares, used,
         )  # fmt: skip
         begin += m[M_BULK_LINE]
         ready = max(ready, sent)
@@ -528,7 +535,7 @@ def wake(
             if is_over(warps, w, marks, mark):
                 warps[w + W_MARK] = 0
                 board = X_BOARD + warps[w + W_BOARD]
-                times[x + board] = max(times[x + X_LAST], marks[mark + B_WHEN]) + m[M_SYNC]
+                times[x + board] = max(times[x + X_LAST], marks[mark + B_WHEN]) + m[M_WAKE]
                 readies[k] = ready_time(table, warps, times, w, x)
 
 
@@ -548,13 +555,57 @@ def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: fl
 
 
 @native
-def advance(table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64) -> None:
-    """Go on to the next instruction; code that nobody has fetched yet takes its time."""
-    pc = warps[w + W_PC]
-    line = lshr(pc, 3)
+def cached(tags: i64, ways: int, first: int, sets: int, line: int, clock: int) -> int:
+    """Whether a cache has a line of code, which it has afterwards. Its words from `first` on: tags, then ages."""
+    at = first + line % sets * ways
+    oldest = at
+    for k in range(at, at + ways):
+        if tags[k] == line + 1:
+            tags[k + sets * ways] = clock
+            return 1
+        if tags[k + sets * ways] < tags[oldest + sets * ways]:
+            oldest = k
+    tags[oldest] = line + 1
+    tags[oldest + sets * ways] = clock
+    return 0
+
+
+@native
+def fetch_line(line: int, now: float, m: f64, fetched: i64, fetches: f64) -> float:
+    """When a line of code is there that a warp comes to. Code that the first cache holds comes once; a loop that is
+    larger comes again and again, from the second cache or from L2, a line after the other."""
+    lines = int(m[M_CODE_LINES])
     if fetched[line] == 0:
         fetched[line] = 1
-        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
+        fetches[line] = 0.0
+        if lines > m[M_CODE_NEAR]:
+            cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now))
+            cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now))
+        return now + m[M_COLD_LINE]
+    if lines <= m[M_CODE_NEAR]:
+        return now
+    if cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now)):
+        return max(now, fetches[line])
+    took = m[M_NEAR_LINE]
+    if cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now)) == 0:
+        took = m[M_FAR_LINE]
+    fetches[lines] = max(fetches[lines], now) + took
+    fetches[line] = fetches[lines]
+    return fetches[line]
+
+
+@native
+def advance(
+    table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64, fetches: f64
+) -> None:  # fmt: skip
+    """Go on to the next instruction; code that is not there takes its time."""
+    pc = warps[w + W_PC]
+    line = lshr(pc, 3)
+    if line != warps[w + W_LINE]:
+        warps[w + W_LINE] = line
+        there = fetch_line(line, times[x + X_NEXT], m, fetched, fetches)
+        times[x + X_FETCH] = there - times[x + X_NEXT]
+        times[x + X_NEXT] = there
     if table[pc * TABLE + T_EVENT] != 0:
         warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
     warps[w + W_PC] = pc + 1
@@ -566,6 +617,7 @@ def issue(
     table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, s: int, now: float, m: f64,
     pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
     known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64, marks: f64,
+    fetches: f64,
 ) -> None:  # fmt: skip
     """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
     i = warps[w + W_PC] * TABLE
@@ -608,10 +660,12 @@ def issue(
         flags = lshr(stream[at], 32) & 4095
         out[2] = 0.0 if flags == 0 else (-2.0 if flags == 1 else -1.0)
         warps[w + W_BARRIER] = (lshr(stream[at], 16) & 255) | (lshr(stream[at], 44) << 8)
+    elif kind == K_FENCE:
+        times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_FENCE])
     elif kind == K_BRANCH and warps[w + W_LEFT] == 1:
         times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
     set_boards(table, i, times, x, operands, done, wait)
-    advance(table, stream, warps, times, w, x, at, m, fetched)
+    advance(table, stream, warps, times, w, x, at, m, fetched, fetches)
 
 
 @native
@@ -622,9 +676,18 @@ def attribute(
     at = pc * REASONS
     since = times[x + X_SINCE]
     fixed = max(0.0, min(times[x + X_NEXT], now) - since)
+    fetching = min(times[x + X_FETCH], fixed)
+    fixed -= fetching
+    times[x + X_FETCH] = 0.0
+    stalls[at + R_NO_INSTRUCTION] += fetching
     why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
+    if warps[w + W_AFTER] == 3:
+        why = R_MEMBAR
     stalls[at + why] += fixed
     most = fixed
+    if fetching > most:
+        most = fetching
+        why = R_NO_INSTRUCTION
     operands = max(0.0, min(ready, now) - max(times[x + X_NEXT], since))
     stalls[at + warps[w + W_REASON]] += operands
     if operands > most:
@@ -741,7 +804,7 @@ def simulate(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64,
     pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
     known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
-    stalls: f64, ends: f64, readies: f64, run: f64, log: i64, marks: f64,
+    stalls: f64, ends: f64, readies: f64, run: f64, log: i64, marks: f64, fetches: f64,
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
@@ -765,11 +828,11 @@ def simulate(
             attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
             issue(
                 table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
-                size, ranges, shares, used, out, fetched, marks,
+                size, ranges, shares, used, out, fetched, marks, fetches,
             )  # fmt: skip
             times[x + X_LAST] = now
             times[x + X_SINCE] = now + 1.0
-            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
+            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else (3 if kind == K_FENCE else 0))
             gone = 0
             if warps[w + W_LEFT] == 0:
                 gone = 1 - next_run(stream, warps, w)

@@ -144,6 +144,8 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         if i.name in _WARPGROUP:
             busy, latency = _product_cycles(i, machine)
             depth = any("gsb" in o.text for o in i.operands)
+        elif i.name == "MEMBAR" and "CTA" not in i.modifiers:
+            kind = core.K_FENCE
         elif i.name == "WARPGROUP" and "DEPBAR" in i.opcode:
             kind = core.K_WAIT_PRODUCT
         rows[at] = (
