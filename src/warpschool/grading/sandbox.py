@@ -13,7 +13,6 @@ import functools
 import os
 import re
 import shutil
-import signal
 import site
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ptxsim import system
 from warpschool.course import Course
 
 HOME = "/home/student"
@@ -77,9 +77,9 @@ def run_isolated(
     `environment`: another one than the few variables that students' Python gets.
     """
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
+        process = system.start(  # in /, so that no file of the caller's folder is taken for a module
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/",
-            env=environment or _environment(), start_new_session=True, pass_fds=pass_fds,
+            env=environment or _environment(), pass_fds=pass_fds,
         )  # fmt: skip
         timed_out = False
         try:
@@ -87,7 +87,7 @@ def run_isolated(
                 process.communicate(job.encode(), timeout=wall_s)
             timed_out = process.returncode is None
         finally:
-            _kill(process)
+            system.end(process)
             process.wait()
         answer.seek(0)
         return Finished(answer.read(MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
@@ -128,21 +128,21 @@ class Serving:
     def end(self) -> None:
         """Kill the child and whatever it started."""
         self._timer.cancel()
-        _kill(self._process)
+        system.end(self._process)
         self._process.wait()
 
     def _too_late(self) -> None:
         self._timed_out = True
-        _kill(self._process)
+        system.end(self._process)
 
 
 @contextlib.contextmanager
 def serving(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Iterator[Serving]:
     """Run `python -m module` with a job as its first line of input, and keep it until its answers are not needed."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
+        process = system.start(
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            cwd="/", env=_environment(), start_new_session=True,
+            cwd="/", env=_environment(),
         )  # fmt: skip
         with process:
             child = Serving(process, log, wall_s)
@@ -157,13 +157,6 @@ def _command(module: str, *, in_bubblewrap: bool) -> list[str]:
     return [*(_bubblewrap() if in_bubblewrap else ()), sys.executable, "-P", "-m", module]
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started; none of them is asked."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-
-
 def _end(file: IO[bytes]) -> str:
     file.seek(max(0, file.seek(0, os.SEEK_END) - _MOST_LOG_BYTES))
     return file.read().decode("utf-8", "replace")
@@ -172,7 +165,7 @@ def _end(file: IO[bytes]) -> str:
 def _environment() -> dict[str, str]:
     """Nothing of the grader's own environment but where Python finds its modules and the compiler its cache."""
     wanted = ("PATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
-    own = {name: os.environ[name] for name in wanted if name in os.environ}
+    own = {name: os.environ[name] for name in (*wanted, *system.NEEDED_VARIABLES) if name in os.environ}
     return own | module_path() | {
         "HOME": os.environ.get("HOME", "/"), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "WARPSCHOOL_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
