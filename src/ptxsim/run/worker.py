@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ptxsim import system
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
 from ptxsim.errors import MemoryLimitExceeded
@@ -85,7 +86,7 @@ def available_threads() -> int:
     """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
     if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
         return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = system.processors()
     try:
         with open("/sys/fs/cgroup/cpu.max") as f:
             quota, period = f.read().split()
@@ -381,7 +382,7 @@ def _forget() -> None:
     _idle.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+system.after_fork(_forget)
 
 
 def start(works: list[Callable[[], object]]) -> list[Task]:
@@ -455,8 +456,10 @@ def in_threads(
         for worker in own:
             work(worker)
         for task in tasks:
-            while not task.wait(_POLL_S if cut_short else None):
-                if cut_short is not None and cut_short():
+            if cut_short is None:
+                system.wait(task)
+            while cut_short is not None and not task.wait(_POLL_S):
+                if cut_short():
                     _stop(workers, tasks, math.inf)
                     return True
     except BaseException:
@@ -488,5 +491,5 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:  # raised again where it was waited for
             outcome.set_exception(error)
 
-    start([run])
+    system.wait(start([run])[0])
     return outcome.result()
