@@ -1,11 +1,13 @@
 """Lab 16 on a GPU: attention forward, backward and decoding against PyTorch's, norms and softmax against copies.
 
-    python benchmarks/attention.py [--out FILE] [--seconds 0.3] [--part forward|backward|decoding|rows] [--search]
+    python benchmarks/attention.py [--out FILE] [--seconds 0.3] [--part PART ...]
 
-Forward: 16,384 tokens in all, as 16 texts of 1,024 up to one of 16,384, and heads of D numbers that make 2,048, so that all rows have as many queries. The rival is PyTorch's `scaled_dot_product_attention` with each of its back ends
-by name (FlashAttention-2, cuDNN), in turns with ours in one run, L2 flushed. FLOP are 4 D for each score, half of them
-with a causal mask, and 2.5 times as many backward. Decoding and the kernels of rows are held against a copy of as many
-bytes. Each kernel is first compared with float64 on some rows.
+Forward: 16,384 tokens in all, as 16 texts of 1,024 up to one of 16,384, and heads of D numbers that make 2,048, so that
+all rows have as many queries. The rival is PyTorch's `scaled_dot_product_attention` with each of its back ends by name
+(FlashAttention-2, cuDNN), in turns with ours in one run, L2 flushed. FLOP are 4 D for each score, half of them with a
+causal mask, and 2.5 times as many backward. Decoding and the kernels of rows are held against a copy of as many bytes.
+Each kernel is first compared with float64 on some rows. The part `search` tries other tiles of 06; it runs only where
+it is asked for.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import warpschool as ws
 from warpschool.contract import parse_contract
 from warpschool.device.measurement import Rules
+from warpschool.errors import WarpschoolError
 
 LAB = "lab16_attention"
 TOKENS = 16_384
@@ -109,46 +112,51 @@ def _cases() -> Iterator[tuple[int, int, int, int]]:
         yield d, TOKENS // length, length, causal
 
 
-def run_forward(bench: Bench, search: bool) -> None:
-    """06 against each back end; with `search`, other tiles than the file's own, against FlashAttention-2 alone."""
-    tiles = [dict(BEST[64])]
-    if search:
-        tiles = [
-            {"TSQ": tsq, "WSQ": wsq, "TSK": tsk}
-            for tsq, wsq, tsk in itertools.product((64, 128), (16, 32), (32, 64, 128))
-            if tsq // wsq <= 8
-        ]
+def run_forward(bench: Bench) -> None:
+    """06 against each back end."""
     for d, texts, length, causal in _cases():
-        heads = texts * (WIDTH // d)
-        q, k, v = _inputs(heads, length, d, cupy.float16, 3)
-        tq, tk, tv = (_torch(array, texts) for array in (q, k, v))
-        rows = cupy.asarray(np.sort(np.random.default_rng(1).permutation(length)[:CHECKED_ROWS]))
-        out, log = _expected(q, k, v, rows, causal)
-        sizes = {"causal": causal, "HEADS": heads, "N": length}
-        for given in tiles if search else [BEST[d]]:
-            step = Kernels("06_tensor_cores", {**given, "D": d})
-            arrays = {"Q": q, "K": k, "V": v}
-            work = step.work(sizes, arrays)
+        _time_forward(bench, Kernels("06_tensor_cores", {**BEST[d], "D": d}), texts, length, causal, BACK_ENDS)
+
+
+def run_search(bench: Bench) -> None:
+    """06 with other tiles, against FlashAttention-2."""
+    rival = {"FlashAttention-2": BACK_ENDS["FlashAttention-2"]}
+    for d, tsq, wsq, tsk in itertools.product((128, 64), (64, 128), (16, 32), (32, 64, 128)):
+        step = Kernels("06_tensor_cores", {"TSQ": tsq, "WSQ": wsq, "TSK": tsk, "D": d})
+        for length, causal in itertools.product((1_024, 4_096), (0, 1)):
             try:
-                work()
-            except Exception as refused:  # a tile that does not fit is no result
-                print(f"{given}: {refused}", flush=True)
-                continue
-            error = _require(float(abs(arrays["O"][0, rows] - out).max()), 4e-3, "O")
-            _require(float(abs(arrays["L"][0, rows] - log).max()), 1e-4, "L")
-            for name, back_end in BACK_ENDS.items():
-                if search and name != "FlashAttention-2":
-                    continue
+                _time_forward(bench, step, TOKENS // length, length, causal, rival)
+            except WarpschoolError as refused:  # a tile that does not fit is no result
+                print(f"{step.constants}: {refused}", flush=True)
+                break
 
-                def rival(back_end: Any = back_end) -> None:
-                    with sdpa_kernel(back_end):
-                        torch.nn.functional.scaled_dot_product_attention(tq, tk, tv, is_causal=bool(causal))  # noqa: B023
 
-                bench.add(
-                    "forward", step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
-                    constants=step.constants, amount=4.0 * heads * length * length * d / (1 + causal), against=name,
-                    unit="TFLOP/s",
-                )  # fmt: skip
+def _time_forward(
+    bench: Bench, step: Kernels, texts: int, length: int, causal: int, rivals: Mapping[str, SDPBackend]
+) -> None:
+    d = step.constants["D"]
+    heads = texts * (WIDTH // d)
+    q, k, v = _inputs(heads, length, d, cupy.float16, 3)
+    tq, tk, tv = (_torch(array, texts) for array in (q, k, v))
+    rows = cupy.asarray(np.sort(np.random.default_rng(1).permutation(length)[:CHECKED_ROWS]))
+    out, log = _expected(q, k, v, rows, causal)
+    sizes = {"causal": causal, "HEADS": heads, "N": length}
+    arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
+    work = step.work(sizes, arrays)
+    work()
+    error = _require(float(abs(arrays["O"][0, rows] - out).max()), 4e-3, "O")
+    _require(float(abs(arrays["L"][0, rows] - log).max()), 1e-4, "L")
+    for name, back_end in rivals.items():
+
+        def rival(back_end: SDPBackend = back_end) -> None:
+            with sdpa_kernel(back_end):
+                torch.nn.functional.scaled_dot_product_attention(tq, tk, tv, is_causal=bool(causal))
+
+        bench.add(
+            "forward", step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
+            constants=step.constants, amount=4.0 * heads * length * length * d / (1 + causal), against=name,
+            unit="TFLOP/s",
+        )  # fmt: skip
 
 
 def run_single(bench: Bench) -> None:
@@ -258,7 +266,8 @@ def run_rows(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "rows": run_rows, "single": run_single, "backward": run_backward, "decoding": run_decoding,
+    "forward": run_forward, "rows": run_rows, "single": run_single, "backward": run_backward, "decoding": run_decoding,
+    "search": run_search,
 }  # fmt: skip
 
 
@@ -267,17 +276,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--seconds", type=float, default=0.3, help="at most this long for one measurement")
-    parser.add_argument("--part", choices=["forward", *PARTS], action="append", help="only this part; may be repeated")
-    parser.add_argument("--search", action="store_true", help="other tiles of 06, against FlashAttention-2")
+    parser.add_argument("--part", choices=[*PARTS], action="append", help="only this; `search`: other tiles of 06")
     options = parser.parse_args()
     cupy.random.seed(1)
     device = ws.get_device("gpu")
     bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=10))
-    for part in options.part or ["forward", *PARTS]:
-        if part == "forward":
-            run_forward(bench, options.search)
-        else:
-            PARTS[part](bench)
+    for part in options.part or [part for part in PARTS if part != "search"]:
+        PARTS[part](bench)
         if options.out:
             result = {
                 "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
