@@ -8,9 +8,9 @@ from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import normalised
 from warpschool.grading import criterion, practice
 
-WHOLE = [(4, 256), (140, 512)]
-RAGGED = practice([(1, 1), (7, 31), (2, 127), (133, 33), (5, 1000)])
-COUNTED = practice([(264, 512), (396, 256)], count=1)
+WHOLE = [(4, 256), (560, 64)]
+RAGGED = practice([(1, 1), (7, 31), (2, 127), (533, 33), (5, 1000)])
+COUNTED = practice([(1056, 256), (1584, 128)], count=1)
 
 
 def check(kernel, rng, rows, cols, *, centred=1):
@@ -66,7 +66,7 @@ def test_uncentred(kernel, rng):
     "Any number of rows and columns",
     weight=2,
     hint=[
-        "133 rows and 132 blocks: who takes the last row?",
+        "529 rows and 528 blocks: who takes the last row?",
         "The block that also has row 0: its columns' sums go on from one row to the next.",
         "for (r = blockIdx.x; r < ROWS; r += gridDim.x), sums set to 0 before it",
     ],
@@ -88,7 +88,7 @@ def test_ragged(kernel, rng):
     ],
 )
 def test_race(kernel, rng):
-    sizes = {"ROWS": 140, "COLS": 257, "centred": 1}
+    sizes = {"ROWS": 540, "COLS": 257, "centred": 1}
     kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
 
 
@@ -100,12 +100,12 @@ def test_race(kernel, rng):
         "In shared memory, if you have kept them: a thread reads its own.",
         "g[i] and h[i] are written in the first loop and read in the second",
     ],
-    counts="sectors of global loads at 264 rows of 512 and at 396 of 256, gamma, mean and rstd among them: at most 4 "
+    counts="sectors of global loads at 1056 rows of 256 and at 1584 of 128, gamma, mean and rstd among them: at most 5 "
     "times those of x, and the parts once; sectors beyond the fewest: none",
 )
 def test_bytes(kernel, rng):
     for rows, cols in COUNTED:
         sizes, arrays, run = check(kernel, rng, rows, cols)
-        parts = 132 * 2 * cols
-        kernel.within(run.counters.sectors_read, (4 * rows * cols + parts) // 8, "sectors of global loads")
+        parts = 528 * 2 * cols
+        kernel.within(run.counters.sectors_read, (5 * rows * cols + parts) // 8, "sectors of global loads")
         kernel.no_excess_sectors(sizes, arrays)

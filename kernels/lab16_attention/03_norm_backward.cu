@@ -15,14 +15,15 @@
 // Needs:   centred >= 0, centred <= 1, COLS <= 3000
 // Scratch: parts
 // Launch:  norm_backward block=(THREADS) grid=(PARTS) shared=16 * COLS
-// Launch:  add_parts block=(THREADS) grid=(cdiv(COLS, THREADS))
+// Launch:  add_parts block=(WARP, ROWS_ADD) grid=(cdiv(COLS, WARP))
 // Usual:   centred = 1
 
 constexpr int THREADS = 256;
 constexpr int WARP = 32;
 constexpr int WARPS = THREADS / WARP;
 constexpr unsigned ALL = 0xffffffffu;
-constexpr int PARTS_ALL = 132;  // blocks, at most: one for each of an H200's multiprocessors
+constexpr int PARTS_ALL = 528;  // blocks, at most: four for each of an H200's multiprocessors
+constexpr int ROWS_ADD = 8;     // threads that share the parts of one column
 
 // Two sums over all threads, in every thread.
 __device__ float2 sums_of_block(float2 value, float2 (&room)[WARPS])
@@ -79,19 +80,31 @@ norm_backward(const float* __restrict__ x, const float* __restrict__ gamma, cons
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(WARP * ROWS_ADD)
 add_parts(const float* __restrict__ parts, float* __restrict__ dgamma, float* __restrict__ dbeta, int ROWS, int COLS)
 {
-    const int col = blockIdx.x * THREADS + threadIdx.x;
-    if (col >= COLS) return;
+    __shared__ float of_gamma[ROWS_ADD][WARP];
+    __shared__ float of_beta[ROWS_ADD][WARP];
+    const int x = threadIdx.x;
+    const int y = threadIdx.y;
+    const int col = blockIdx.x * WARP + x;
     const int count = min(ROWS, PARTS_ALL);
-    float of_gamma = 0.0f;
-    float of_beta = 0.0f;
-    for (int part = 0; part < count; ++part) {
+    float gamma = 0.0f;
+    float beta = 0.0f;
+    for (int part = y; part < count && col < COLS; part += ROWS_ADD) {
         const float* sums = parts + static_cast<size_t>(part) * 2 * COLS;
-        of_gamma += sums[col];
-        of_beta += sums[COLS + col];
+        gamma += sums[col];
+        beta += sums[COLS + col];
     }
-    dgamma[col] = of_gamma;
-    dbeta[col] = of_beta;
+    of_gamma[y][x] = gamma;
+    of_beta[y][x] = beta;
+    __syncthreads();
+    if (y == 0 && col < COLS) {
+        for (int i = 1; i < ROWS_ADD; ++i) {
+            gamma += of_gamma[i][x];
+            beta += of_beta[i][x];
+        }
+        dgamma[col] = gamma;
+        dbeta[col] = beta;
+    }
 }

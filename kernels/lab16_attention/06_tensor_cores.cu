@@ -24,6 +24,7 @@ constexpr int FRAGS_D = D / 8;    // and of 8 numbers of O
 constexpr int THREADS = TSQ / WSQ * 32;
 constexpr int CHUNK = 8;          // halves in 16 bytes: what a copy moves and a lane of ldmatrix names
 constexpr int CHUNKS = D / CHUNK; // of a row
+constexpr int ROWS = THREADS / CHUNKS;  // rows that the block's threads copy at a time
 constexpr int SHARED = 2 * (TSQ + 2 * TSK) * D;
 constexpr float LOG2E = 1.44269504f;
 constexpr float LN2 = 0.69314718f;
@@ -31,6 +32,7 @@ constexpr unsigned ALL = 0xffffffffu;
 
 static_assert(SHARED <= 99 * 1024, "a block fits into what a GeForce has, with heads of 128 numbers as well");
 static_assert(D == 64 || D == 128, "a row covers all banks, once or twice");
+static_assert(ROWS % 8 == 0 && TSK % ROWS == 0 && TSQ % ROWS == 0, "all rows of a thread are swizzled alike");
 static_assert(TSK % 16 == 0 && WSQ % 16 == 0 && TSQ % WSQ == 0, "tiles are whole fragments");
 
 // Where a chunk lies in its tile: rows are swizzled so that eight chunks below each other fill all 32 banks.
@@ -43,15 +45,18 @@ __device__ void copy_chunk(unsigned to, const half* from, bool inside)
                  :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
 
-// Starts to copy `count` rows from row `first` on, by all threads; rows past the end become zero.
-__device__ void copy_rows(unsigned to, const half* from, int first, int count, int rows)
+// Starts to copy COUNT rows from row `first` on, by all threads; rows past the end become zero. A thread's rows lie
+// ROWS apart and are swizzled alike.
+template <int COUNT>
+__device__ void copy_rows(unsigned to, const half* from, int first, int rows)
 {
-    for (int i = threadIdx.x; i < count * CHUNKS; i += THREADS) {
-        const int row = i / CHUNKS;
-        const int chunk = i % CHUNKS;
-        const bool inside = first + row < rows;
-        copy_chunk(to + 2 * place(row, chunk), from + (inside ? first + row : 0) * D + chunk * CHUNK,
-                   inside);
+    const int row = threadIdx.x / CHUNKS;
+    const int chunk = threadIdx.x % CHUNKS;
+    to += 2 * place(row, chunk);
+    from += (first + row) * D + chunk * CHUNK;
+    #pragma unroll
+    for (int i = 0; i < COUNT; i += ROWS) {
+        copy_chunk(to + 2 * i * D, from + i * D, first + row + i < rows);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -96,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __restrict__ V, half* __restrict__ O,
           float* __restrict__ L, int causal, int HEADS, int N)
 {
-    extern __shared__ __align__(128) half tiles[];
+    extern __shared__ __align__(256) half tiles[];  // rows of D halves begin where their bytes' number says so
     const unsigned tileQ = static_cast<unsigned>(__cvta_generic_to_shared(tiles));
     const unsigned tileK = tileQ + 2 * TSQ * D;
     const unsigned tileV = tileK + 2 * TSK * D;
@@ -111,6 +116,12 @@ attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __
     // BEGIN SOLUTION: up to the last query of the block, if causal (about 1 line)
     // END SOLUTION
 
+    // Where this lane's row of 16 x 16 elements begins in each tile. Chunks further on differ from its own in the bits that
+    // their number has: steps to them are exclusive ors, and rows further down, 8 or 16, are swizzled alike.
+    const unsigned inQ = tileQ + 2 * place(warp * WSQ + lane % 16, lane / 16);
+    const unsigned inK = tileK + 2 * place(lane / 16 * 8 + lane % 8, lane / 8 % 2);
+    const unsigned inV = tileV + 2 * place(lane % 16, lane / 16);
+
     float largest[FRAGS_Q][2];  // of rows lane / 4 and lane / 4 + 8 of each fragment: of scores times scale
     float sum[FRAGS_Q][2];
     float out[FRAGS_Q][FRAGS_D][4] = {};
@@ -119,8 +130,8 @@ attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __
         largest[i][0] = largest[i][1] = -INFINITY;
         sum[i][0] = sum[i][1] = 0.0f;
     }
-    copy_rows(tileQ, Q + head, row0, TSQ, N);
-    copy_rows(tileK, K + head, 0, TSK, N);
+    copy_rows<TSQ>(tileQ, Q + head, row0, N);
+    copy_rows<TSK>(tileK, K + head, 0, N);
 
     for (int key0 = 0; key0 < end; key0 += TSK) {
         // BEGIN SOLUTION: the keys are there, and all have used the values before; the values may come (about 3 lines)
@@ -132,12 +143,12 @@ attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __
             unsigned a[FRAGS_Q][4];
             #pragma unroll
             for (int i = 0; i < FRAGS_Q; ++i) {
-                load_matrices(a[i], tileQ + 2 * place(warp * WSQ + i * 16 + lane % 16, step * 2 + lane / 16));
+                load_matrices(a[i], (inQ ^ step * 32) + 2 * i * 16 * D);
             }
             #pragma unroll
             for (int j = 0; j < FRAGS_K; j += 2) {
                 unsigned b[4];  // keys stand in rows, as mma.sync wants its right side: columns
-                load_matrices(b, tileK + 2 * place(j * 8 + lane / 16 * 8 + lane % 8, step * 2 + lane / 8 % 2));
+                load_matrices(b, (inK ^ step * 32) + 2 * j * 8 * D);
                 #pragma unroll
                 for (int i = 0; i < FRAGS_Q; ++i) {
                     multiply(score[i][j], a[i], b[0], b[1]);
@@ -156,7 +167,7 @@ attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __
             #pragma unroll
             for (int half_of = 0; half_of < 2; ++half_of) {
                 const int at = half_of * 2;  // the row's two elements of each fragment
-                // BEGIN SOLUTION: larger largest of four lanes; shrink; probabilities in place of scores (about 18 lines)
+                // BEGIN SOLUTION: larger largest of four lanes; shrink; probabilities in place of scores (about 21 lines)
                 // END SOLUTION
             }
         }
@@ -175,7 +186,7 @@ attention(const half* __restrict__ Q, const half* __restrict__ K, const half* __
             #pragma unroll
             for (int j = 0; j < FRAGS_D; j += 2) {
                 unsigned b[4];
-                load_matrices_transposed(b, tileV + 2 * place(step * 16 + lane % 16, j + lane / 16));
+                load_matrices_transposed(b, (inV ^ j * 16) + 2 * step * 16 * D);
                 #pragma unroll
                 for (int i = 0; i < FRAGS_Q; ++i) {
                     multiply(out[i][j], a[i], b[0], b[1]);

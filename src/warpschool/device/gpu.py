@@ -25,7 +25,7 @@ from warpschool import model
 from warpschool.compile import Compiled, compile_cuda, find_toolchain
 from warpschool.compile.beside import headers_within
 from warpschool.compile.host_code import device_part, has_host_code
-from warpschool.compile.source import standard_options
+from warpschool.compile.source import blank, standard_options
 from warpschool.compile.toolchain import STANDARD
 from warpschool.device.protocol import (
     Buffer,
