@@ -19,7 +19,6 @@ import gc
 import importlib
 import json
 import os
-import resource
 import select
 import signal
 import socket
@@ -293,5 +292,6 @@ def _die_with(above: int) -> None:
 
 
 if __name__ == "__main__":
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limits = importlib.import_module("resource")
+    limits.setrlimit(limits.RLIMIT_CORE, (0, 0))
     main()

@@ -321,6 +321,9 @@ def _constant(node: ast.expr, values: Mapping[str, Any]) -> Any:
             return tuple(_constant(item, values) for item in items)
         case ast.List(elts=items):
             return [_constant(item, values) for item in items]
+        case ast.Dict(keys=keys, values=items) if all(key is not None for key in keys):
+            pairs = zip(keys, items, strict=True)
+            return {_constant(key, values): _constant(item, values) for key, item in pairs if key is not None}
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
             return _OPERATORS[type(op)](_number(operand, values))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ptxsim import cache
+from ptxsim import cache, system
 from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
 from warpschool.course import Course, Step
@@ -336,7 +336,7 @@ def _own_cache(source: Source) -> str:
 def _environment(threads: int, scratch: str, *, on_gpu: bool) -> dict[str, str]:
     """What of the caller's environment a check needs: a driver may need anything, the simulator little."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
-            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME")  # fmt: skip
+            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME", *system.NEEDED_VARIABLES)  # fmt: skip
     environment = {
         key: value for key, value in os.environ.items()
         if key in kept or key.startswith("WARPSCHOOL_") or (on_gpu and not key.startswith("PYTEST_"))
@@ -361,7 +361,7 @@ def no_result(
 
 
 def _end_of(child: Finished) -> str:
-    return signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+    return system.how_ended(child.code) or f"exit code {child.code}"
 
 
 def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
@@ -371,9 +371,9 @@ def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
     ends = {
         # kernels end by their budgets; elapsed time says how busy the machine is
         (Verdict.SE, overloaded, False): child.timed_out,
-        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "SIGXCPU",
+        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "time",
         # none of the limits does that
-        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "SIGKILL",
+        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "killed",
         (Verdict.MLE, "the check needed more memory than it may use and was stopped", False): any(
             words in log for words in _OUT_OF_MEMORY
         ),

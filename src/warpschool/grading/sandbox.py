@@ -13,7 +13,6 @@ import functools
 import os
 import re
 import shutil
-import signal
 import site
 import subprocess
 import sys
@@ -24,11 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ptxsim import system
 from warpschool.course import Course
 from warpschool.grading import nursery
 
 HOME = "/home/student"
 MOST_ANSWER_BYTES = 8 << 20
+_KILLED = -9
+"""How a process ends that is not asked."""
 _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 _HIDDEN = ("solutions", "grader")
 _PACKAGES = ("ptxsim", "warpschool", "warpcourse")
@@ -82,9 +84,9 @@ def run_isolated(
         if forked is not None:
             return forked
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
+        process = system.start(  # in /, so that no file of the caller's folder is taken for a module
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/",
-            env=environment or cell_environment(), start_new_session=True, pass_fds=pass_fds,
+            env=environment or cell_environment(), pass_fds=pass_fds,
         )  # fmt: skip
         timed_out = False
         _live.add(process)
@@ -93,7 +95,7 @@ def run_isolated(
                 process.communicate(job.encode(), timeout=wall_s)
             timed_out = process.returncode is None
         finally:
-            _kill(process)
+            system.end(process)
             process.wait()
             _live.discard(process)
         answer.seek(0)
@@ -113,7 +115,7 @@ def _forked(
         try:
             code = nursery.run(module, environment, files, pass_fds=pass_fds, wall_s=wall_s)
         except TimeoutError:
-            return Finished(b"", -int(signal.SIGKILL), _end(log), timed_out=True)
+            return Finished(b"", _KILLED, _end(log), timed_out=True)
         answer.seek(0)
         return None if code is None else Finished(answer.read(MOST_ANSWER_BYTES), code, _end(log))
 
@@ -153,21 +155,21 @@ class Serving:
     def end(self) -> None:
         """Kill the child and whatever it started."""
         self._timer.cancel()
-        _kill(self._process)
+        system.end(self._process)
         self._process.wait()
 
     def _too_late(self) -> None:
         self._timed_out = True
-        _kill(self._process)
+        system.end(self._process)
 
 
 @contextlib.contextmanager
 def serving(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Iterator[Serving]:
     """Run `python -m module` with a job as its first line of input, and keep it until its answers are not needed."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
+        process = system.start(
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            cwd="/", env=cell_environment(), start_new_session=True,
+            cwd="/", env=cell_environment(),
         )  # fmt: skip
         _live.add(process)
         with process:
@@ -190,14 +192,7 @@ _live: set[subprocess.Popen[bytes]] = set()
 def end_children() -> None:
     """Kill the children that run now, whoever waits for them."""
     for process in list(_live):
-        _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started; none of them is asked."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+        system.end(process)
 
 
 def _end(file: IO[bytes]) -> str:
@@ -208,7 +203,7 @@ def _end(file: IO[bytes]) -> str:
 def cell_environment() -> dict[str, str]:
     """Nothing of the grader's own environment but where Python finds its modules and the compiler its cache."""
     wanted = ("PATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
-    own = {name: os.environ[name] for name in wanted if name in os.environ}
+    own = {name: os.environ[name] for name in (*wanted, *system.NEEDED_VARIABLES) if name in os.environ}
     return own | module_path() | {
         "HOME": os.environ.get("HOME", "/"), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "WARPSCHOOL_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",
