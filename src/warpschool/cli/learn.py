@@ -388,7 +388,7 @@ def _check_lab(output: Output, lab: Lab, device: str, seed: int | None) -> int:
 def _find(step: Step, kernel: Path | None) -> Source:
     from warpschool.harness.source import find_source, read_source
 
-    if kernel is not None:
+    if kernel is not None and not kernel.is_fifo():  # of the shell's <(...), what was read once is gone
         read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
     return find_source(step, kernel, otherwise="Name a file: --kernel FILE.cu")
 
@@ -399,6 +399,8 @@ def _watch(
     """Check whenever the source changes, until Ctrl-C."""
     from warpschool.grading.runner import saved_sources
 
+    if kernel is not None and kernel.is_fifo():
+        raise ArgumentError(f"--watch waits for a file to be saved, and {kernel} is a pipe", next_step="Name a file.")
     try:
         for source in saved_sources(lambda: _find(step, kernel)):
             try:
