@@ -315,12 +315,18 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_ful
         output.show(("    hint: ", "bold cyan"), criterion.hint[0])
 
 
-def _check_once(output: Output, step: Step, source: Source, device: str, seed: int | None) -> int:
+def _check_once(
+    output: Output, step: Step, source: Source, device: str, seed: int | None, *, path: str = ""
+) -> int:  # fmt: skip
+    """Check and show; with the file's `path` also in lines for an editor."""
     from warpschool.grading.runner import check_and_remember
+    from warpschool.show.problems import problem_lines
 
     result = check_and_remember(step, source, device=str(device), seed=seed)
     output.data(result.to_json())
     show_result(output, result, source.data.decode("utf-8", errors="replace"))
+    for line in problem_lines(result, path) if path else ():
+        output.show(line)
     hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok and criterion.is_judged)
     if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
@@ -378,12 +384,23 @@ def _watch(output: Output, step: Step, kernel: Path | None, device: str, seed: i
                 if isinstance(source, WarpschoolError):
                     raise source
                 output.show(f"--- {time.strftime('%H:%M:%S')} ---", style="dim")
-                _check_once(output, step, source, device, seed)
+                _check_once(output, step, source, device, seed, path=_path_of(step, kernel))
                 output.show("watching; Ctrl-C ends", style="dim")
             except WarpschoolError as error:
                 report(error, output)
     except KeyboardInterrupt:
         output.show("ended")
+
+
+def _path_of(step: Step, kernel: Path | None) -> str:
+    """The file that is watched, from here if it lies below; "" for a notebook's cell without a file."""
+    from warpschool.harness.source import own_file_of, personal_copy
+
+    path = kernel or own_file_of(step, personal_copy(Path.cwd())) or step.starter
+    if path is None:
+        return ""
+    path, here = path.resolve(), Path.cwd().resolve()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def _short(step: Step) -> str:
