@@ -331,9 +331,11 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_ful
 
 
 def _check_once(
-    output: Output, step: Step, source: Source, device: str, seed: int | None, timing: bool | None
-) -> int:
+    output: Output, step: Step, source: Source, device: str, seed: int | None, timing: bool | None, *, path: str = ""
+) -> int:  # fmt: skip
+    """Check and show; with the file's `path` also in lines for an editor."""
     from warpschool.grading.runner import check_and_remember
+    from warpschool.show.problems import problem_lines
 
     result = check_and_remember(step, source, device=str(device), seed=seed)
     wanted = timing if timing is not None else device == DeviceChoice.gpu
@@ -344,6 +346,8 @@ def _check_once(
         told = timed(step, source.text, device=str(device))
     output.data(result.to_json() if told is None else {**result.to_dict(), "timed": told.to_dict()})
     show_result(output, result, source.data.decode("utf-8", errors="replace"))
+    for line in problem_lines(result, path) if path else ():
+        output.show(line)
     hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok and criterion.is_judged)
     if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
@@ -407,12 +411,23 @@ def _watch(
                 if isinstance(source, WarpschoolError):
                     raise source
                 output.show(f"--- {time.strftime('%H:%M:%S')} ---", style="dim")
-                _check_once(output, step, source, device, seed, timing)
+                _check_once(output, step, source, device, seed, timing, path=_path_of(step, kernel))
                 output.show("watching; Ctrl-C ends", style="dim")
             except WarpschoolError as error:
                 report(error, output)
     except KeyboardInterrupt:
         output.show("ended")
+
+
+def _path_of(step: Step, kernel: Path | None) -> str:
+    """The file that is watched, from here if it lies below; "" for a notebook's cell without a file."""
+    from warpschool.harness.source import own_file_of, personal_copy
+
+    path = kernel or own_file_of(step, personal_copy(Path.cwd())) or step.starter
+    if path is None:
+        return ""
+    path, here = path.resolve(), Path.cwd().resolve()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def _short(step: Step) -> str:
