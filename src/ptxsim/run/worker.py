@@ -40,6 +40,9 @@ WARPGROUP = 4
 """Warps of a warpgroup."""
 _MOST_RESIDENT, _MOST_RESIDENT_BYTES = 264, 384 << 20
 """Blocks that may wait for each other at a time: two for each multiprocessor of the largest GPU; and their memory."""
+MOST_STRAYS = 1 << 16
+"""Accesses of warps that may be out of bounds or misaligned; one more ends a launch. Each takes as long as dozens of
+others, so that a loop which walks out of its arrays and never ends would take minutes to use up its budget."""
 _PATIENCE_S = 0.15
 """How long an interrupted launch waits for a worker that LLVM keeps busy; its thread ends by itself."""
 STACK_BYTES = 256 << 20
@@ -146,7 +149,7 @@ class HostWorker:
             # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
             s.masked = ctypes.c_void_p.from_buffer(callback).value
         self._make_queues()
-        s.block_budget, s.launch_budget = setup.block_budget, setup.launch_budget
+        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
@@ -293,6 +296,11 @@ class HostWorker:
             self.struct.fault = L.FAULT_STOPPED
             return L.FAULTED << 16
         return MASKED(self.setup.code.masked_address)(context, worker)
+
+    @property
+    def strayed(self) -> bool:
+        """Whether it has ended because of `MOST_STRAYS`."""
+        return int(self.struct.strays) < 0
 
     @property
     def steps(self) -> int:

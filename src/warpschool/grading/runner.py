@@ -263,19 +263,22 @@ def _run_child(
     Whatever a source could do to what its child leaves behind, it does to itself alone.
     """
     root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
-    content = (root.root / name for name in _CONTENT)
     program = job.get("program")
     built = [program["path"], *program["libraries"], "/etc/ld.so.cache"] if program else []
     with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
         own = _own_cache(source) if limits.may_cache else ""
         places = {
-            "readable": [
-                *map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders())), *built,
-            ],
+            "readable": [*readable_of(root), *built],
             "writable": [scratch, own] if own else [scratch], "cache": own,
         }  # fmt: skip
         environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
         return _finished(json.dumps(job | places), environment, limits.wall_s, is_own=is_own)
+
+
+def readable_of(course: Course) -> list[str]:
+    """What a process reads that runs a submission: Python, the compiler, the course's files, what is compiled."""
+    content = (course.root / name for name in _CONTENT)
+    return [*map(str, (*python_folders(), *_toolchain(), *content, course.modules, *cache.folders()))]
 
 
 def _finished(job: str, environment: Mapping[str, str], wall_s: float, *, is_own: bool) -> Finished:
