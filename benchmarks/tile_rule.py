@@ -1,6 +1,6 @@
 """Tiles of lab 05's 07_warp_tiled for a shape that nobody has measured: a rule, fitted once to other shapes.
 
-    python benchmarks/tile_rule.py fit benchmarks/results/gemm_sweep_h100.json    # of `gemm.py --only sweep`
+    python benchmarks/tile_rule.py fit benchmarks/results/tiles_sweep_h100.json    # of `gemm.py --only sweep`
     best = choose((1000, 3001, 777), sms=132)              # the tile set, in the order of TILE_NAMES
 
 A set's time is taken as that of the SM with the most blocks, n of them. It is the longer of two: all multiply-adds of n

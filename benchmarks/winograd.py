@@ -35,7 +35,7 @@ from warpschool.device import DeviceArray
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
-from warpschool.nn.pipelines import Convolved, FewChannels, OneFile, Winograd
+from warpschool.nn.pipelines import Convolved, FewChannels, Winograd
 from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
@@ -252,8 +252,10 @@ def forms(layer: Layer, rules: Rules) -> list[FormRow]:
     large, _ = prepared(layer, layer.tiles, dx, dw)
     filters, images, results = transforms(2, 3)
     small = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", layer.tiles), results=results)
-    fused = OneFile(lab("07_fused_f2.cu"))
-    ways = {"F(2x2,3x3)": small(problem, dx, dw), "F(2x2,3x3), one kernel": fused(problem, dx, dw)}
+    y = device.empty(problem.output_shape, x.dtype, name="y")
+    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
+    fused = Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": dx, "w": dw, "y": y}))
+    ways = {"F(2x2,3x3)": small(problem, dx, dw), "F(2x2,3x3), one kernel": fused}
     rows = []
     for form, done in ways.items():
         own, other = errors(layer, x, w, [done.y.native, large.y.native])

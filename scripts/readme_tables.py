@@ -9,6 +9,7 @@ the README is out of date.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -75,6 +76,14 @@ def gemm_table() -> str:
         lines.append(f"| `{row['step']}` | {row['time_ms']:.2f} ms | {row['ratio']:.2f} |")
     mean = found["summary"]["geometric_mean_over_sizes"]
     lines += ["", f"The last step, its tiles tuned for each of eight sizes (three ragged): {mean:.2f} in the mean."]
+    if unseen := _figures("tiles_unseen_h100.json"):
+        rows = [row for row in unseen["rows"] if row["part"] == "unseen"]
+        shallow = [row["ratio"] for row in rows if row["sizes"]["K"] <= 1024]
+        lines[-1] += (
+            f" With tiles by a rule and no tuning run, at {len(rows)} shapes drawn after the rule was made, on an "
+            f"{unseen['device']}: {unseen['summary']['geometric_mean_unseen']:.2f}; {_mean(shallow):.2f} at the "
+            f"{len(shallow)} with K of 1024 or less. Where K is long and C small, cuBLAS divides K over blocks."
+        )
     return "\n".join(lines)
 
 
@@ -257,6 +266,11 @@ def training_table() -> str:
             f"{row['test_images']:,} | {eager['epoch_ms']:.1f} ms | {eager['ratio']:.2f} | {graph['ratio']:.2f} |"
         )
     return "\n".join(lines)
+
+
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
 def _article(cpu: str) -> str:

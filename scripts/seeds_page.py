@@ -214,8 +214,12 @@ def vgg_layers() -> str:
 
 def vgg_totals() -> str:
     """The VGG thesis, tables 9 and 11, Adam, and the configurations of figure 2."""
-    found = record("networks_vgg_h*.json")
+    found, totals = record("networks_vgg_h*.json"), record("vgg_totals_*.json")
     ours = {row["part"]: row for row in (found["rows"] if found else ()) if row["layer"] == "all"}
+    adam = "training step, Adam"
+    if totals and adam not in ours:
+        ours[adam] = next(row for row in totals["rows"] if row["part"] == adam)
+    where = f" on an {totals['device']}" if totals else ""
     rows = []
     for name, theirs, part in (
         ("inference: cuDNN by hand, and the thesis's own (table 9)", (91.5, 84), "inference"),
@@ -223,7 +227,7 @@ def vgg_totals() -> str:
          "inference from PyTorch"),
         ("training step in TensorFlow 2.2, and the thesis's own (table 11)", (355, 243), "training step"),
         ("the same, called from TensorFlow (table 11)", (355, 252), "training step from PyTorch"),
-        ("training step with Adam (the thesis guesses 10 ms more)", ("none", "none"), "training step, Adam"),
+        (f"training step with Adam{where} (the thesis guesses 10 ms more than with momentum)", ("none", "none"), adam),
     ):  # fmt: skip
         row = ours.get(part)
         measured = [number(row and row[key]) for key in ("pytorch_ms", "time_ms")]
@@ -287,6 +291,10 @@ def split_layers() -> str:
             f"{means['geometric_mean_to_best']:.2f} to cuDNN's fastest, {means['geometric_mean_to_gemm']:.2f} to its "
             "best GEMM.\n"
         )
+    for other in results("split_channels_*.json", course=Course(ROOT)):
+        if other != found:
+            mean = other["summary"]["geometric_mean"]
+            text += f"\nOn an {other['device']}, in a run against PyTorch's choice alone: {mean:.2f} of its time.\n"
     return text
 
 
@@ -335,7 +343,7 @@ def im2col() -> str:
 
 def sweeps() -> str:
     """5LIL0: tiles and precisions at 4096, and tiles by a rule."""
-    found = record("gemm_sweep_*.json")
+    found = record("tiles_sweep_*.json")
     row = next((r for r in (found or {}).get("sweep", ()) if set(r["sizes"].values()) == {4096}), None)
     text = "### Tiles at 4096: section 4.2\n\nThe assignment asks for the best tile of a product."
     if row is None or found is None:
@@ -353,7 +361,7 @@ def sweeps() -> str:
 
 def by_rule() -> str:
     """The seeds' outlook: tiles without a search."""
-    found = record("gemm_unseen_*.json")
+    found = record("tiles_unseen_*.json")
     text = "### Tiles without a search: the outlooks of all five\n\n"
     if not found:
         return text + f"A rule chooses tiles (`benchmarks/tile_rule.py`). On shapes it has not seen: {NOT_MEASURED}.\n"
