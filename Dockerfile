@@ -20,6 +20,7 @@ COPY grader grader
 COPY benchmarks/results benchmarks/results
 COPY docs/learn docs/learn
 COPY docs/images/learn docs/images/learn
+COPY tests/specimens tests/specimens
 RUN pip install --constraint constraints.txt '.[lab]' \
     && useradd --create-home student \
     && install --directory --owner=student /home/student/course

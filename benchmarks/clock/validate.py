@@ -115,7 +115,7 @@ def main() -> None:
     record = json.loads((RESULTS / "clock_times_h200.json").read_text(encoding="utf-8"))
     metrics = record["metrics"]["time"]
     rows: list[dict[str, Any]] = []
-    for case in cases():
+    for case in cases(options.only):
         if options.only in case.name and case.name in record["cases"]:
             counters = record["counters"].get(case.name, {}).get("time", [])
             rows += _rows(case, record["cases"][case.name], counters, metrics)

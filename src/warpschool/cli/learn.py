@@ -158,13 +158,24 @@ def status(output: Output) -> None:
 
     rows = [state_of(step) for step in course().steps() if step.grader]
     own = personal_copy(Path.cwd())
-    output.data({"copy": str(own) if own else None, "steps": [asdict(row) for row in rows]})
+    answered = _answered()
+    output.data({"copy": str(own) if own else None, "steps": [asdict(row) for row in rows], "questions": answered})
     kinds = {"accepted": "good", "not started": "soft", "no file": "soft"}
     cells = [(row.step, Cell(row.state, kinds.get(row.state, "warn")), row.points) for row in rows]
     output.table(Table("", ("step", "state", "points"), tuple(cells), frozenset(["points"])))
     done = sum(row.state == "accepted" for row in rows)
     where = own or "the checkout's kernels/ or nothing: warpschool start makes a copy"
     output.show(f"{done} of {len(rows)} steps accepted. Your copy: {where}", style="dim")
+    begun = [f"{lab[:5]} {right} of {all_of_them}" for lab, (right, all_of_them) in answered.items() if right]
+    output.show(f"Questions answered right (warpschool quiz LAB): {', '.join(begun) or 'none yet'}", style="dim")
+
+
+def _answered() -> dict[str, tuple[int, int]]:
+    """Lab -> (questions answered right, questions), of the labs that have some."""
+    from warpschool.questions import progress, questions
+
+    found = {lab.name: questions(lab, course()) for lab in course().labs()}
+    return {name: (sum(progress(q).right for q in asked), len(asked)) for name, asked in found.items() if asked}
 
 
 # ---------------------------------------------------------------- a step's check

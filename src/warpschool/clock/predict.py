@@ -20,6 +20,7 @@ _MOST_TRACED = 6_000_000
 """Instructions of warps that are followed for one prediction; a launch of more is told from its first blocks."""
 _KNOWN_LINES = 1 << 20
 _LINE = 128
+_LINE_INSTRUCTIONS = 8
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def predict_launch(
     Raises PathUnknown, LaunchError.
     """
     if program.unmodelled:
-        raise PathUnknown(f"{program.unmodelled}: the clock does not know asynchronous engines and clusters yet")
+        raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
     function = program.function
     occupancy = model.occupancy(
         launch.threads, registers=int(machine.limits.get("registers", function.registers)),
@@ -148,7 +149,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.program, self.launch, self.resident = program, launch, resident
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(40)
+        m = np.zeros(48)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -170,9 +171,20 @@ class _Run:
         m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
         m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
         m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
+        m[core.M_FENCE] = latency.get("fence_gpu", latency["l2"])
         m[core.M_MOST_CYCLES] = 4e8
+        if "bulk" in machine.tables:
+            bulk = machine["bulk"]
+            m[core.M_SYNC], m[core.M_WAKE], m[core.M_ACROSS] = bulk["sync"], bulk["wake"], bulk["across"]
+            m[core.M_BULK_START], m[core.M_BULK_END] = bulk["start"], bulk["end"]
+            m[core.M_BULK_LINE], m[core.M_BULK_BYTES] = bulk["line_cycles"], bulk["bytes"]
+            m[core.M_BULK_STORE], m[core.M_L2_PORT] = bulk["store_bytes"], memory["l2_read_bytes"]
         self.m = m
         self.table = instruction_table(program, machine)
+        code = machine["code"]
+        m[core.M_CODE_LINES] = len(self.table) // _LINE_INSTRUCTIONS + 2
+        m[core.M_CODE_NEAR], m[core.M_CODE_FAR] = (code[name] // _LINE for name in ("near_bytes", "far_bytes"))
+        m[core.M_NEAR_LINE], m[core.M_FAR_LINE] = code["near_line"], code["far_line"]
         self.ends = np.zeros(1)
 
     def simulate(
@@ -185,7 +197,8 @@ class _Run:
         self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(shares)
         used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
         stalls = np.zeros((len(self.table), core.REASONS))
-        lines = len(self.table) // 8 + 2
+        lines = int(self.m[core.M_CODE_LINES])
+        code = lines + 2 * int(self.m[core.M_CODE_NEAR] + self.m[core.M_CODE_FAR])
         self.m[core.M_LOG_FROM], self.m[core.M_LOG_TO] = watched if watched[1] else (np.inf, 0)
         log = np.zeros((4 * (watched[1] - watched[0]) + 2 * slots + 8, core.LOG_WORDS), np.int64)
         run = np.zeros(8)
@@ -193,12 +206,12 @@ class _Run:
         took = core.simulate(
             self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
             np.int64),
-            np.zeros(slots * core.TIMES), np.zeros(self.resident * 18, np.int64), self.m, np.zeros(4 * core.PIPES),
+            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m, np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
-            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1),
+            np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
+            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 1),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")

@@ -34,7 +34,7 @@ STATES = {
     core.R_LONG: "long scoreboard", core.R_SHORT: "short scoreboard", core.R_BARRIER: "barrier",
     core.R_MIO: "MIO throttle", core.R_LG: "LG throttle", core.R_MATH: "math pipe throttle",
     core.R_BRANCH: "branch resolving", core.R_NO_INSTRUCTION: "no instruction", core.R_DRAIN: "drain",
-    core.R_MEMBAR: "membar", core.R_DISPATCH: "dispatch stall",
+    core.R_MEMBAR: "membar", core.R_DISPATCH: "dispatch stall", core.R_PRODUCT: "GMMA",
 }  # fmt: skip
 """Warp states under Nsight Compute's names."""
 MEANING = {
@@ -45,6 +45,7 @@ MEANING = {
     "LG throttle": "room in the queue to global memory", "math pipe throttle": "the arithmetic pipe, which is busy",
     "branch resolving": "the target of a branch", "no instruction": "the next instruction's code",
     "drain": "the end of its stores", "membar": "a memory fence", "dispatch stall": "register banks",
+    "GMMA": "the products of its warpgroup",
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ptxsim import system
 from ptxsim.cache import cache_root
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Lab, Step
@@ -214,7 +215,7 @@ def read_submitted(path: Path, folder: Path, *, most_bytes: int) -> tuple[bytes,
         if part.is_symlink():
             return b"", f"{path.name}: a link instead of a file; links are not followed"
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = system.open_plain(path)
     except OSError as error:
         return b"", f"{path.name}: the file cannot be read: {error.strerror or error}"
     if not stat.S_ISREG(os.fstat(handle).st_mode):
