@@ -147,11 +147,10 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
             bool found = false;
             for (int last = tile - 1; !found; last -= WARP) {
                 const int k = last - lane;
-                int known = k < 0 ? PREFIX : NOTHING;  // before the first tile there is nothing
-                while (known == NOTHING) {
-                    known = ask(&flag[k]);
-                }
-                __syncwarp();  // they heard at different times
+                int known;
+                do {  // until all 32 tiles have told something
+                    known = k < 0 ? PREFIX : ask(&flag[k]);  // before the first tile there is nothing
+                } while (__any_sync(ALL, known == NOTHING));
                 const unsigned ends = __ballot_sync(ALL, known == PREFIX);
                 const int nearest = ends ? __ffs(ends) - 1 : WARP - 1;
                 float part = 0.0f;
