@@ -112,11 +112,11 @@ def tried_with(python: str, wheel: Path) -> dict[str, Any]:
 
         step("a virtual environment", python, "-m", "venv", "venv")
         own = folder / "venv" / "bin"
-        pip = [own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         step("pip install", *pip, "--constraint", ROOT / "constraints.txt", wheel)
         step("warpschool doctor", own / "warpschool", "doctor")
         step("warpschool start", own / "warpschool", "start", folder / "course")
-        check = [own / "warpschool", "check", STEP]
+        check: list[str | Path] = [own / "warpschool", "check", STEP]
         step("warpschool check: the starter", *check, code=1)
         shutil.copy(ROOT / "solutions" / f"{STEP}.cu", folder / "course" / "kernels" / f"{STEP}.cu")
         accepted = step("warpschool check: accepted", *check)
