@@ -3,8 +3,9 @@
     python benchmarks/endless.py [LAB ...] [--each 3] [--json FILE] [--fresh]
 
 A loop without its step stays where it is, one without its condition walks out of its arrays
-(`warpschool.authoring.mutants.endless`). Each is checked in a process of its own, as a hand-in is; what it took is
-processor time of that process and its compiler, which other programs on the machine change little. `--each` takes so
+(`warpschool.authoring.mutants.endless`). Each is checked as a hand-in of a class is, in a fork of a process that has
+loaded what it needs; what it took is processor time of that fork and its compiler, which other programs on the machine
+change little. `--each` takes so
 many of each reference, spread over its file, in place of all. What is known is kept in build/endless at once; a changed
 reference, grader or library is tried anew, and `--fresh` tries everything anew. The figures go to
 benchmarks/results/endless.json, from which `scripts/endless_table.py` writes the table in docs/reference/verdicts.md.
@@ -28,6 +29,7 @@ from rich.progress import track
 
 from warpschool.authoring.mutants import Mutant, endless
 from warpschool.course import Course, Step
+from warpschool.grading import nursery
 from warpschool.grading.jobs import KernelJob
 from warpschool.grading.runner import code_hash, content_hash, library_versions
 from warpschool.grading.verdicts import Verdict
@@ -57,7 +59,7 @@ def tried(step: Step, mutant: Mutant) -> Tried:
 
 
 def _spent_s() -> float:
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) + nursery.spent_s()
 
 
 def chosen(step: Step, each: int) -> list[Mutant]:
@@ -120,7 +122,8 @@ def keep(path: Path, rows: dict[str, dict[str, Any]], each: int) -> None:
     merged = before | rows
     order = [step.name for step in Course.find().steps()]
     made = {
-        "each": each, "most_s": MOST_S, "processor": processor(), "versions": library_versions(),
+        "each": each, "most_s": MOST_S, "processor": processor(),
+        "load_average": round(os.getloadavg()[2], 1), "versions": library_versions(),
         "steps": {name: merged[name] for name in order if name in merged},
     }  # fmt: skip
     path.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
@@ -136,6 +139,7 @@ def main() -> None:
     os.nice(10 - min(10, os.nice(0)))
     steps = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
     steps = [step for step in steps if not options.lab or any(step.name.startswith(word) for word in options.lab)]
+    nursery.open_for_good()  # as a class is graded
     over = 0
     for step in track(steps, description="endless loops", console=Console(stderr=True)):
         known = Known(step, fresh=options.fresh)

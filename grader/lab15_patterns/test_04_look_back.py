@@ -46,7 +46,7 @@ def test_correct(kernel, rng):
     hint=[
         "The last tile is not full. Who has its sum?",
         "scan_tile still: elements past the end are zero. And before tile 0 there is none: what do lanes find there?",
-        "known = k < 0 ? PREFIX : NOTHING; add only where k >= 0; every thread passes the barrier behind the look back",
+        "known = k < 0 ? PREFIX : NOTHING; ask while it is NOTHING; add only where k >= 0; all pass the barrier",
     ],
 )
 def test_ragged(kernel, rng):
@@ -62,7 +62,7 @@ def test_ragged(kernel, rng):
         "A flag says that a sum is there. What keeps a block from reading the sum as it was before?",
         "Two sides: the writer stores the sum, then the flag by release; the reader loads the flag by acquire, then "
         "the sum. A flag that is written and read like any other variable orders nothing.",
-        "sum[tile] = all; tell(&flag[tile], SUM);   and: while ((known = ask(&flag[k])) == NOTHING); part = sum[k]",
+        "sum[tile] = all; tell(&flag[tile], SUM);   and: known = ask(&flag[k]) until it is not NOTHING; part = sum[k]",
     ],
 )
 def test_order(kernel, rng):
@@ -78,8 +78,8 @@ def test_order(kernel, rng):
     hint=[
         "Tile 5 starts first and tells its sum. What can tile 6 do while tile 4 has told nothing yet?",
         "Add tile 5's sum and wait for tile 4: only a flag that says nothing is a reason to wait.",
-        "known = ask(&flag[k]) until it is not NOTHING; ends = __ballot_sync(ALL, known == PREFIX); lanes up to the first "
-        "of ends add; where ends is 0, all do, and the warp goes on with the 32 tiles before",
+        "known = ask(&flag[k]) until it is not NOTHING; ends = __ballot_sync(ALL, known == PREFIX); lanes up to the "
+        "first of ends add; where ends is 0, all do, and the warp goes on with the 32 tiles before",
     ],
 )
 def test_waiting(kernel, rng):

@@ -148,10 +148,9 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
             for (int last = tile - 1; !found; last -= WARP) {
                 const int k = last - lane;
                 int known = k < 0 ? PREFIX : NOTHING;  // before the first tile there is nothing
-                while (known == NOTHING) {
-                    known = ask(&flag[k]);
-                }
-                __syncwarp();  // they heard at different times
+                do {  // until all 32 tiles have told something
+                    if (known == NOTHING) known = ask(&flag[k]);
+                } while (__any_sync(ALL, known == NOTHING));
                 const unsigned ends = __ballot_sync(ALL, known == PREFIX);
                 const int nearest = ends ? __ffs(ends) - 1 : WARP - 1;
                 float part = 0.0f;

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes, widened_source
-from ptxsim.codegen import chains
-from ptxsim.codegen import layout as L
+from ptxsim.codegen import chains, layout as L
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE

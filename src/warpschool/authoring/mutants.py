@@ -123,7 +123,7 @@ def mutants(source: str, *, seed: int = 0) -> Iterator[Mutant]:
 
 
 def endless(source: str) -> list[Mutant]:
-    """Return every loop of a source made endless, in the order of the file: without its step, and without its condition.
+    """Return every loop of a source made endless, in the order of the file: without its step, without its condition.
 
     The first stays where it is; the second walks on, out of its arrays. A `while` has a condition only. Some loops end
     all the same, by a `break`, or since they are never entered.

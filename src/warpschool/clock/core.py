@@ -302,13 +302,11 @@ def blocked(
         if table[i + T_BANK1] > 0 and banks[2 * s + 1] + table[i + T_BANK1] - m[M_BANK_WINDOW] > now:
             return R_DISPATCH
     if kind >= K_GLOBAL_LOAD and pipe == P_MIO:
-        size = int(m[M_MIO_QUEUE])
-        if rings[s * 64 + heads[s] % size] > now:
-            return R_MIO
-        if kind != K_SHARED_LOAD and kind != K_SHARED_STORE and kind != K_MIO:
-            size = int(m[M_LG_QUEUE])
-            if rings[256 + s * 64 + heads[4 + s] % size] > now:
-                return R_LG
+        if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
+            if rings[s * 64 + heads[s] % int(m[M_MIO_QUEUE])] > now:
+                return R_MIO
+        elif rings[256 + s * 64 + heads[4 + s] % int(m[M_MIO_QUEUE] + m[M_LG_QUEUE])] > now:
+            return R_LG
     return 0
 
 
@@ -364,11 +362,9 @@ def near(
 
 @native
 def queued(s: int, m: f64, rings: f64, heads: i64, out: f64) -> None:
-    """An access to global memory keeps a place in both queues until its operands are read."""
-    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
-    rings[ring] = out[0] - 1.0
-    heads[s] = heads[s] + 1
-    ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
+    """An access to global memory keeps a place in one of two queues, which stand behind each other, until its operands
+    are read."""
+    ring = 256 + s * 64 + heads[4 + s] % int(m[M_MIO_QUEUE] + m[M_LG_QUEUE])
     rings[ring] = out[0]
     heads[4 + s] = heads[4 + s] + 1
 

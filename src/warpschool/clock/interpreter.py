@@ -807,6 +807,14 @@ def places(
 
 
 @native
+def limited(x: float, how: int) -> float:
+    """What .SAT makes of a sum: between 0 and 1, and 0 of what is no number."""
+    if how == 0:
+        return x
+    return min(x, 1.0) if x > 0.0 else 0.0
+
+
+@native
 def floats(
     f: i32,
     i: int,
@@ -834,13 +842,13 @@ def floats(
     writes = 1
     if op == OP_FADD:
         for lane in range(32):
-            d[lane] = bits(f32(a[lane]) + f32(b[lane]))
+            d[lane] = bits(limited(f32(a[lane]) + f32(b[lane]), how))
     elif op == OP_FMUL:
         for lane in range(32):
-            d[lane] = bits(f32(a[lane]) * f32(b[lane]))
+            d[lane] = bits(limited(f32(a[lane]) * f32(b[lane]), how))
     elif op == OP_FFMA:
         for lane in range(32):
-            d[lane] = bits(fma(f32(a[lane]), f32(b[lane]), f32(c[lane])))
+            d[lane] = bits(limited(fma(f32(a[lane]), f32(b[lane]), f32(c[lane])), how))
     elif op == OP_FMNMX:
         smaller = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
         for lane in range(32):

@@ -13,7 +13,7 @@ from warpschool.clock import core
 from warpschool.clock.footprint import entries, relinked
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
-from warpschool.clock.timing import instruction_table
+from warpschool.clock.timing import WARPGROUP, instruction_table
 from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 
 _MOST_TRACED = 6_000_000
@@ -25,7 +25,8 @@ _LINE_INSTRUCTIONS = 8
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without launching; `us` with it.
+    """One launch's prediction. `cycles` from where the GPU begins with the launch to its end, as `sm__cycles_elapsed`
+    counts them; `us` between two events around it.
     `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
     followed. `issues` has a row of `core.LOG_WORDS` for each instruction that was issued in the watched cycles."""
 
@@ -61,9 +62,10 @@ def predict_launch(
     resident = min(occupancy.blocks, mine)
     if "warps" in machine.limits:
         resident = max(1, min(resident, int(machine.limits["warps"]) // launch.warps))
-    traces, order = _followed(program, launch, mine, sms, resident)
+    tracer = Tracer(program, launch)
+    traces, order = _followed(tracer, mine, sms, resident)
     active = min(blocks, sms)
-    ranges, shares, footprint = _sharing(launch, traces, order, mine, active)
+    ranges, shares, footprint = _sharing(tracer, traces, mine, active)
     run = _Run(program, launch, machine, resident, active, footprint, warm=warm)
     used, stalls, issues = run.simulate(traces, order, ranges, shares, watched)
     cycles = used[core.U_CYCLES]
@@ -71,22 +73,31 @@ def predict_launch(
         half = len(order) // 2
         rate = (run.ends[len(order) - 1] - run.ends[half - 1]) / (len(order) - half) if half else cycles / len(order)
         cycles += rate * (mine - len(order))
-    tensor = used[core.U_TENSOR] > 0.25 * used[core.U_CYCLES] * 4
-    mhz = float(machine["clock"]["tensor_mhz" if tensor else "mhz"])
+    mhz = _mhz(program, machine, used)
     cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
-    issued = _issued(program, launch)
+    launch_us = float(machine["clock"]["launch_us"])
+    issued = _issued(tracer)
     return LaunchTime(
-        cycles=cycles, us=cycles / mhz + float(machine["clock"]["launch_us"]), blocks_followed=len(order),
-        blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
+        cycles=cycles + (launch_us - float(machine["clock"]["events_us"])) * mhz, us=cycles / mhz + launch_us,
+        blocks_followed=len(order), blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
     )  # fmt: skip
 
 
+def _mhz(program: Program, machine: Machine, used: np.ndarray) -> float:
+    """The clock that a launch reaches: tensor cores lower it, those that a warpgroup keeps busy most."""
+    clock = machine["clock"]
+    if used[core.U_TENSOR] <= 0.25 * used[core.U_CYCLES] * 4:
+        return float(clock["mhz"])
+    of_groups = any(i.name in WARPGROUP for i in program.function.code)
+    return float(clock.get("warpgroup_mhz", clock["tensor_mhz"]) if of_groups else clock["tensor_mhz"])
+
+
 def _followed(
-    program: Program, launch: KernelLaunch, mine: int, sms: int, resident: int
+    tracer: Tracer, mine: int, sms: int, resident: int
 ) -> tuple[list[BlockTrace], list[int]]:
     """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full
     set."""
-    tracer = Tracer(program, launch)
+    launch = tracer.launch
     numbers = [k * sms for k in range(mine) if k * sms < launch.blocks]
     if len(numbers) < mine:
         numbers.append(launch.blocks - 1)
@@ -105,27 +116,30 @@ def _followed(
     return traces, order
 
 
-_SAMPLED = 24
+_SAMPLED, _COUNTED = 24, 2_500_000
+"""Of blocks whose instructions are counted: the fewest; and how many instructions they may issue together."""
 
 
-def _issued(program: Program, launch: KernelLaunch) -> float:
-    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed
-    draw."""
+def _issued(tracer: Tracer) -> float:
+    """Instructions that all warps issue: of all blocks where that is not too much, else of some, evenly spread by a
+    fixed draw."""
+    launch = tracer.launch
     blocks = launch.blocks
-    tracer = Tracer(program, launch)
-    if blocks <= _SAMPLED:
-        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
     draw = np.random.default_rng(blocks)
-    edges = np.linspace(0, blocks, _SAMPLED + 1).astype(int)
+    first = tracer.run(launch.block_at(blocks // 2)).issued
+    most = min(blocks, max(_SAMPLED, _COUNTED // (first + 500)))
+    if most == blocks:
+        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
+    edges = np.linspace(0, blocks, most + 1).astype(int)
     chosen = [int(draw.integers(low, high)) for low, high in pairwise(edges)]
     return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
 
 
 def _sharing(
-    launch: KernelLaunch, traces: Sequence[BlockTrace], order: Sequence[int], mine: int, active: int
+    tracer: Tracer, traces: Sequence[BlockTrace], mine: int, active: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
-    arrays = sorted({(address, data.nbytes) for address, data in launch.arrays if data.nbytes})
+    arrays = sorted({(address, data.nbytes) for address, data in tracer.launch.arrays if data.nbytes} | tracer.mapped())
     lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
     sectors = np.bitwise_count(lines & 15) * 32.0
     addresses = (lines >> 4) * _LINE
@@ -206,7 +220,8 @@ class _Run:
         took = core.simulate(
             self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
             np.int64),
-            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m, np.zeros(4 * core.PIPES),
+            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m,
+            np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),

@@ -60,7 +60,7 @@ class LaunchPrediction:
     us: float | None
     reason: str = ""
     cycles: float = 0.0
-    """of the multiprocessor that has most to do, the start included"""
+    """from where the GPU begins with the launch to its end"""
     instructions: float = 0.0
     """of all warps"""
     ipc: float = 0.0
@@ -75,7 +75,7 @@ class LaunchPrediction:
     units: Mapping[str, float] = field(default_factory=dict)
     """unit -> how much of its best it does"""
     duration_us: float = 0.0
-    """of the kernel alone: `us` without launching it"""
+    """of the kernel alone, as Nsight Compute measures it: `us` without the two events"""
     registers: int = 0
     shared_bytes: int = 0
     """of a block, static and dynamic"""
@@ -260,7 +260,7 @@ def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
         by_line[instruction.line] = by_line.get(instruction.line, 0.0) + row
     return LaunchPrediction(
         kernel=kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
-        duration_us=found.us - float(machine["clock"]["launch_us"]), registers=program.function.registers,
+        duration_us=found.us - float(machine["clock"]["events_us"]), registers=program.function.registers,
         shared_bytes=program.function.shared_bytes + launch.shared_bytes,
         active_warps=total / max(float(found.used[core.U_CYCLES]), 1.0), most_warps=machine.spec.sm.warps,
         instructions=found.instructions, ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),

@@ -541,6 +541,8 @@ def _float(op: int) -> Any:
         _set_inputs(f, inputs, (7, 0))
         if op == it.OP_MUFU:
             f[it.FLAGS] = _MUFU.get(i.opcode.split(".")[1], 99)
+        elif op in (it.OP_FADD, it.OP_FMUL, it.OP_FFMA):
+            f[it.FLAGS] = "SAT" in i.modifiers
         return bool(f[it.FLAGS] != 99 and not {"RCP64H", "RSQ64H", "F16", "BF16_V2", "BF16"} & i.modifiers)
 
     return rule
@@ -580,7 +582,8 @@ _TABLE: dict[str, Any] = {
     "P2R": _p2r, "R2P": _p2r, "VOTE": _vote, "VOTEU": _vote, "R2UR": _r2ur, "REDUX": _redux, "CREDUX": _redux,
     "SHFL": _shfl, "ELECT": _elect, "LDC": _ldc, "LDCU": _ldc, "FADD": _float(it.OP_FADD), "FMUL": _float(it.OP_FMUL),
     "FFMA": _float(it.OP_FFMA), "FMNMX": _float(it.OP_FMNMX), "MUFU": _float(it.OP_MUFU), "FCHK": _float(it.OP_FCHK),
-    "HFMA2": _hfma2, "USETMAXREG": _granted, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i, "MATCH": _unary(it.OP_MATCH),
+    "HFMA2": _hfma2, "USETMAXREG": _granted, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i,
+    "MATCH": _unary(it.OP_MATCH),
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ _HEAVY = frozenset("IMAD IDP".split())
 _HALF = frozenset("HFMA2 HADD2 HMUL2 HSET2 HSETP2".split())
 _FP64 = frozenset("DADD DMUL DFMA DSETP DMNMX".split())
 _TENSOR = frozenset("HMMA IMMA DMMA".split())
-_WARPGROUP = frozenset("HGMMA IGMMA QGMMA BGMMA".split())
+WARPGROUP = frozenset("HGMMA IGMMA QGMMA BGMMA".split())
 _CONTROL = frozenset(
     """BRA EXIT BSSY BSYNC BREAK CALL RET WARPSYNC BAR NOP YIELD DEPBAR LDGDEPBAR MEMBAR ERRBAR CCTL BMOV
     NANOSLEEP SYNCS ARRIVES UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UTMACMDFLUSH UTMACCTL UTMAPF UBLKPF WARPGROUP FENCE
@@ -56,7 +56,7 @@ def _pipe(i: Instruction, machine: Machine) -> int:
         return core.P_HEAVY
     if name in _FP64:
         return core.P_FP64
-    if name in _TENSOR or name in _WARPGROUP:
+    if name in _TENSOR or name in WARPGROUP:
         return core.P_TENSOR
     if name.startswith("U") or name in ("R2UR", "S2UR", "VOTEU"):
         return core.P_UNIFORM
@@ -141,7 +141,7 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         kind = _KINDS.get(i.name, core.K_VARIABLE if i.write_barrier < 6 else core.K_FIXED)
         depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
         latency = _latency(i, machine)
-        if i.name in _WARPGROUP:
+        if i.name in WARPGROUP:
             busy, latency = _product_cycles(i, machine)
             depth = any("gsb" in o.text for o in i.operands)
         elif i.name == "MEMBAR" and "CTA" not in i.modifiers:

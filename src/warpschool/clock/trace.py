@@ -163,6 +163,14 @@ class Tracer:
         used = int(state[it.S_USED]) * it.CHUNK_WORDS
         return BlockTrace(stream[:used], np.arange(warps, dtype=np.int64), int(state[it.S_ISSUED]), self.events)
 
+    def mapped(self) -> set[tuple[int, int]]:
+        """Address and bytes of the arrays that tensor maps describe."""
+        rows = self.maps.reshape(-1, it.MAP_WORDS)[: int(self.fixed[it.L_MAPS])]
+        last = [int(row[3]) - 1 for row in rows]
+        return {
+            (int(row[1]), int(row[it.M_STRIDES + k] * row[it.M_SIZES + k])) for row, k in zip(rows, last, strict=True)
+        }
+
     def _rank(self, block: Dim3) -> int:
         """Which block of its cluster this is."""
         nx, ny, nz = self.program.function.cluster

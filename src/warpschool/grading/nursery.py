@@ -24,6 +24,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +39,10 @@ _LOADED = (
 )  # fmt: skip
 _PR_SET_PDEATHSIG = 1
 _MOST_REQUEST, _MOST_FILES = 1 << 17, 32
-_FIRST_FILES = 4
-"""Of each request: where the keeper tells, and the fork's standard input, output and error."""
+_END_S = 2.0
+_WORDS = 3
+"""That a keeper tells: the number of its fork, its exit code, its processor time."""
+_used_s: list[float] = []
 
 
 class Nursery:
@@ -49,7 +52,7 @@ class Nursery:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__], stdin=theirs, stdout=subprocess.DEVNULL, cwd="/",
+                [sys.executable, "-P", "-m", __name__], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, cwd="/",
                 stderr=subprocess.DEVNULL, env={**environment, "PYTHONHASHSEED": "0", "OPENBLAS_NUM_THREADS": "1"},
             )  # fmt: skip
         self._lock = threading.Lock()
@@ -82,8 +85,11 @@ class Nursery:
     def close(self) -> None:
         """End it, and the forks that are at work."""
         self._socket.close()
-        self._process.kill()
-        self._process.wait()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _awaited(said: int, wall_s: float) -> int | None:
@@ -95,7 +101,10 @@ def _awaited(said: int, wall_s: float) -> int | None:
         text += part
         words = text.split()
         if ready and not part:
-            return int(words[1]) if len(words) == 2 else None
+            if len(words) < _WORDS:
+                return None
+            _used_s.append(float(words[2]))
+            return int(words[1])
         if not ready:
             for number in words[:1]:
                 with contextlib.suppress(ProcessLookupError):
@@ -142,6 +151,11 @@ def close() -> None:
         _open.pop().close()
 
 
+def spent_s() -> float:
+    """Processor time of all forks that have ended so far, with what they started."""
+    return sum(_used_s)
+
+
 def is_open(module: str) -> bool:
     """Whether this process has one that would fork for the module."""
     return bool(_open) and module in MODULES
@@ -168,11 +182,11 @@ def main() -> None:
     """Load, then fork for each request, until whoever asks is gone, with whom the socket closes."""
     load()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever asks
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the system takes keepers away
     with socket.socket(fileno=os.dup(0)) as requests:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         while True:
             data, files, _, _ = socket.recv_fds(requests, _MOST_REQUEST, _MOST_FILES)
+            _reap()
             if not data:
                 return
             me = os.getpid()
@@ -183,22 +197,29 @@ def main() -> None:
                 os.close(file)
 
 
+def _reap() -> None:
+    """Take away keepers that have ended; what they and their forks have used then counts as this process's."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
 def load() -> None:
     """Import what checks need; nothing that depends on a course or a submission."""
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
     for name in (*_LOADED, *plugins):
         with contextlib.suppress(ImportError):  # in another version of a library; a fork then loads what it needs
             importlib.import_module(name)
+    importlib.import_module("ptxsim").prepare()  # what every kernel calls, in machine code
     importlib.import_module("warpschool.grading.runner").code_hash()
     gc.collect()
     gc.freeze()  # a fork that collects garbage would touch, and so copy, every page
 
 
 def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
-    """In the keeper: fork once more, tell the number, wait, tell how it ended."""
+    """In the keeper, whose first open file is where it tells: fork, tell the number, wait, tell how it ended."""
     try:
         _die_with(above)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         me, told = os.getpid(), files[0]
         pid = os.fork()
         if pid == 0:
@@ -211,7 +232,8 @@ def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)  # what it started; its number is not given away before the next line
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        os.write(told, str(code).encode())
+        used = os.times()
+        os.write(told, f"{code} {used.children_user + used.children_system:.3f}".encode())
     finally:
         os._exit(0)
 
@@ -228,6 +250,7 @@ def _become(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
         os.environ.update(request["environment"])
         sys.dont_write_bytecode = bool(os.environ.get("PYTHONDONTWRITEBYTECODE"))
         time.tzset()
+        tempfile.tempdir = None  # was chosen by another environment
         importlib.import_module("numpy").random.seed()
         status = int(importlib.import_module(request["module"]).main() or 0)
     except SystemExit as end:

@@ -119,7 +119,7 @@ def _checked(job: str, *, pass_fds: tuple[int, ...] = ()) -> Finished:
     What it writes, compiled kernels among it, is removed with it.
     """
     with tempfile.TemporaryDirectory(prefix="warpschool-cells-", ignore_cleanup_errors=True) as scratch:
-        cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"  # which fonts there are
+        cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
         places = {"readable": [*readable_of(Course.find()), str(cached)], "writable": [scratch], "cache": scratch}
         environment = cell_environment() | {"TMPDIR": scratch, "IPYTHONDIR": scratch}
         return run_isolated(
