@@ -77,7 +77,7 @@ def test_causal(kernel, rng):
     weight=2,
     hint=[
         "Rows past the end are zeros. What is exp(0 - L) for them, and where does it go?",
-        "Some number, which must not get into any gradient: hide them.",
+        "It meets rows of zeros, and comes to nothing unless it is infinite: hide it. And rows past the end are not stored.",
         "hidden = row >= N || key >= N || ...",
     ],
 )
