@@ -8,7 +8,7 @@ loaded what it needs; what it took is processor time of that fork and its compil
 change little. `--each` takes so
 many of each reference, spread over its file, in place of all. What is known is kept in build/endless at once; a changed
 reference, grader or library is tried anew, and `--fresh` tries everything anew. The figures go to
-benchmarks/results/endless.json, from which `scripts/endless_table.py` writes the table in docs/reference/verdicts.md.
+benchmarks/results/endless.json, from which `scripts/result_schema.py` writes the table in docs/reference/verdicts.md.
 """
 
 from __future__ import annotations

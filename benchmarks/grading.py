@@ -41,7 +41,8 @@ from warpschool.grading.records import kernel_jobs, python_job
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "grading.json"
 LAB, STEP = "lab02_tiling", "lab02_tiling/01_tiled"
-NURSERY = "warpschool.grading.nursery"
+NURSERY, COMPILER = "warpschool.grading.nursery", "compile/child.py"
+_LOOK_S, _MOST_WAIT_S = 0.05, 2.0
 COPIES = 10  # every tenth student
 HOSTILE = {
     "endless loop": ("__syncthreads();", "while (true) { sum += 1.0f; } __syncthreads();"),
@@ -152,6 +153,8 @@ def parts_of(command: psutil.Process) -> tuple[list[psutil.Process], list[psutil
     """The processes of a run that do jobs, without what those start; and those that wait: the command at first."""
     jobs, waiting = [], [command]
     for child in command.children():
+        if COMPILER in " ".join(child.cmdline()):  # the command's own, which tells its version
+            continue
         if NURSERY not in " ".join(child.cmdline()):
             jobs.append(child)
             continue
@@ -270,7 +273,11 @@ def kills(folder: Path, students: int, count: int) -> dict[str, object]:
             if len(killed) >= count:
                 process.wait()
                 continue
-            time.sleep(chance.uniform(3, 9))
+            due = len(killed) * 2 * students // (count + 1)  # spread over the work, however fast it goes
+            if process.poll() is None and len(texts(folder / "stormy")) < due:
+                time.sleep(_LOOK_S)
+                continue
+            time.sleep(chance.uniform(0, _MOST_WAIT_S))
             name = kill_part(process.pid, chance, must_be_main=len(killed) in (1, 3))
             if name:
                 killed.append(name)
@@ -301,8 +308,8 @@ def victim_of(pid: int, chance: random.Random, *, must_be_main: bool) -> tuple[s
         return "command", pid
     try:
         jobs, waiting = parts_of(psutil.Process(pid))
-        started = [one for job in jobs for one in job.children(recursive=True)]
-        named = [("compiler", one) for one in started if "compile/child.py" in " ".join(one.cmdline())]
+        started = psutil.Process(pid).children(recursive=True)
+        named = [("compiler", one) for one in started if COMPILER in " ".join(one.cmdline())]
     except psutil.Error:
         return None
     named += [("check", job) for job in jobs]

@@ -1,8 +1,7 @@
-"""Writes the table of endless loops into docs/reference/verdicts.md from results/endless.json; --check compares."""
+"""The table of endless loops, made of results/endless.json, which `result_schema.py` puts into its page of verdicts."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,9 +10,6 @@ from warpschool.course import Course
 from warpschool.recorded import recorded
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reference" / "verdicts.md"
-BEGIN = "<!-- begin endless: written by scripts/endless_table.py -->"
-END = "<!-- end endless -->"
 
 
 def table() -> str:
@@ -52,21 +48,5 @@ def _count(number: int) -> str:
     return "none" if not number else f"{number:,}"
 
 
-def page() -> str:
-    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{PAGE} has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
-
-
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text("utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/endless_table.py")
-        return
-    PAGE.write_text(page(), "utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    print(table())

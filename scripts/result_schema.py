@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+import endless_table
+
 from warpschool.grading.records import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict
 
@@ -77,8 +79,16 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 | what `printf` writes in a launch | 1 MB | | OLE |
 | memory in use, at its peak | 800 MB | 400 MB | MLE |
 
-A reference run is what the step's own reference takes on the same inputs; 64 of them are cut to 2^26 instructions, but
-not below 2 of them. Products on tensor cores and asynchronous copies stand for as many instructions as take their time.
+A reference run is what the step's own reference takes on the same inputs; 64 of them are cut to 2^25 instructions, but
+not below 2 of them. What takes longer than an instruction that computes stands for as many as take its time: an access
+of shared memory for five and a quarter more for each bank conflict, one of global memory for two and a tenth more for
+each sector, products on tensor cores, asynchronous copies and atomics for more.
+
+@ENDLESS@
+
+`python benchmarks/endless.py` tries them anew: a loop without its step stays where it is, one without its condition
+walks out of its arrays. Part of what a check takes is the compiler's and the simulator's translation, which a right
+kernel needs as well: seconds for the long ones of Lab 07.
 
 Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
 which other programs hardly change, with a margin:
@@ -131,7 +141,7 @@ MOVES = {"SE": "the teacher's", "SKIP": "a person's, or a GPU's", "AC": "nobody'
 
 def page() -> str:
     rows = (f"| {v} | {v.meaning} | {MOVES.get(v, 'the student' + chr(39) + 's')} |\n" for v in Verdict)
-    return ABOUT + "".join(rows) + TOLD + BUDGETS + RESULTS
+    return ABOUT + "".join(rows) + TOLD + BUDGETS.replace("@ENDLESS@", endless_table.table()) + RESULTS
 
 
 def main() -> None:

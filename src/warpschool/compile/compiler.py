@@ -145,7 +145,10 @@ def compiler_report() -> dict[str, object]:
     """What this machine compiles with, for `doctor`: versions, places, architectures, isolation. Never raises."""
     try:
         chosen = find_compiler()
-        about = _about_nvrtc(chosen) if isinstance(chosen, Toolchain) else _about_clang(chosen)
+        try:
+            about = _about(chosen)
+        except WarpschoolError:  # its process was killed from outside: a new one answers, unless something is wrong
+            about = _about(chosen)
     except WarpschoolError as problem:
         return {"available": False, "problem": str(problem)}
     return about | {
@@ -153,6 +156,10 @@ def compiler_report() -> dict[str, object]:
         "includes": [str(folder) for folder in chosen.includes],
         "cache": str(cache.cache_root()),
     }
+
+
+def _about(chosen: Toolchain | ClangToolchain) -> dict[str, object]:
+    return _about_nvrtc(chosen) if isinstance(chosen, Toolchain) else _about_clang(chosen)
 
 
 def _about_nvrtc(toolchain: Toolchain) -> dict[str, object]:

@@ -232,6 +232,22 @@ def test_repeated_compilations_come_from_the_cache_and_ask_no_compiler(monkeypat
     assert again == compile_cuda(TINY)
 
 
+def test_a_compiler_that_is_killed_while_it_starts_is_asked_again(monkeypatch):
+    """Else a result would say that there was none."""
+    from warpschool.compile import compiler
+
+    real, asked = compiler.pool.warm_up, []
+
+    def once_killed(toolchain):
+        asked.append(toolchain)
+        if len(asked) == 1:
+            raise CompileError("the compiler ended before it answered")
+        return real(toolchain)
+
+    monkeypatch.setattr(compiler.pool, "warm_up", once_killed)
+    assert compiler_report()["available"] is True and len(asked) == 2
+
+
 def test_the_report_says_what_is_here():
     report = compiler_report()
     assert report["available"] and report["nvrtc"] == find_toolchain().nvrtc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -194,6 +195,14 @@ def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, t
             os.kill(min(children_of(os.getpid(), name=NURSERY)), signal.SIGKILL)
     assert killed
     assert {job: store.get(job).to_json() for job in several} == {j: r.to_json() for j, r in expected.items()}
+
+
+@pytest.mark.slow
+def test_kills_at_random_moments_change_no_byte(tmp_path, monkeypatch):
+    """Of the command, what checks are forked from, a check, its keeper, a compiler."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[3] / "benchmarks")
+    found = importlib.import_module("grading").kills(tmp_path, 5, 5)
+    assert found["identical"] and found["results"] >= 8 and len(found["killed"]) >= 3, found
 
 
 @pytest.mark.slow
