@@ -77,9 +77,10 @@ def predict_launch(
     cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
     launch_us = float(machine["clock"]["launch_us"])
     issued = _issued(tracer)
+    around = (launch_us - float(machine["clock"]["events_us"])) * mhz
     return LaunchTime(
-        cycles=cycles + (launch_us - float(machine["clock"]["events_us"])) * mhz, us=cycles / mhz + launch_us,
-        blocks_followed=len(order), blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
+        cycles=cycles + around, us=cycles / mhz + launch_us, blocks_followed=len(order), blocks_per_sm=mine,
+        resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
     )  # fmt: skip
 
 
