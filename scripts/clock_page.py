@@ -58,7 +58,7 @@ is the range that each prediction carries.{coverage}
 
 The H100's file was written before its times were looked at: its own microbenchmarks (`benchmarks/results/clock_h100.json`)
 agree with the H200's but for memory, fences and launching, and nothing else differs. The references hold lab 15 too,
-which was not recorded on the H200.
+which was not recorded on the H200.{without}
 
 ## Machines
 
@@ -147,8 +147,10 @@ def page() -> str:
     heads = ("", "launches", "median error", "median of predicted / measured")
     coverage = found["coverage_outside"]
     another = recorded("clock_validation_h100.json")
+    left = [name.partition("@")[2] for name in another["without"]]
+    without = "" if not left else f" {len(left)} cases, {left.count('large')} of them large, were not predicted for it."
     return TEXT.format(
-        of_another=_figures(another["figures"]), device=found["device"], figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
+        of_another=_figures(another["figures"]), without=without, device=found["device"], figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
         coverage="" if coverage is None else f" Of the kernels in other styles {_percent(coverage)} lie in it.",
         labs=_table(heads, _grouped(told, lambda row: row["case"].split("/")[0])),
         sizes=_table(heads, _grouped(told, lambda row: row["case"].split("@")[1])), worst=WORST,
