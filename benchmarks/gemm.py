@@ -5,6 +5,7 @@
 Every step is first checked against a float64 product of some of its rows. Then it is timed in turns with cuBLAS (CuPy's
 `matmul`, TF32 off), the L2 cache flushed before each sample; the ratio is the median of the rounds' ratios. `--tune`
 searches the tile constants of 07_warp_tiled for each size; without it the constants found on an H200 (TUNED) are used.
+Part "sweep", which runs only where it is named, times every tile set at many shapes: a rule for tiles is fitted to it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -61,6 +63,14 @@ SIZES = (
     (2047, 2049, 2045),
     (4100, 1300, 2500),
 )
+SWEPT = (
+    (64, 64, 64), (128, 128, 128), (256, 256, 256), (64, 4096, 512), (4096, 64, 512), (128, 1024, 8192),
+    (192, 192, 4096), (300, 300, 300), (384, 2048, 256), (500, 700, 900), (768, 768, 768), (1024, 256, 1024),
+    (1280, 1280, 1280), (1536, 512, 3072), (1600, 2400, 64), (2000, 2000, 100), (2048, 768, 768), (2304, 2304, 2304),
+    (2800, 900, 4100), (3072, 3072, 3072), (4096, 4096, 64), (4096, 4096, 4096), (5120, 1024, 5120), (6000, 6000, 600),
+    (8192, 128, 1024), (8192, 2048, 2048),
+)  # fmt: skip
+"""Shapes of part "sweep": small, deep, skinny, ragged."""
 DENSITIES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
 TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {
     (512, 512, 512): (32, 64, 32, 16, 32, 4, 4),
@@ -183,6 +193,27 @@ def _cached_step(tiles: tuple[int, ...]) -> Step:
     return _steps[tiles]
 
 
+def run_sweep() -> list[dict[str, Any]]:
+    """Milliseconds of every tile set, and of cuBLAS, at each of `SWEPT`."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_cached_step, PRODUCT_TILES))
+    rules = Rules(warmup_ms=2.0, min_samples=7, max_samples=11, max_seconds=0.1)
+    rows = []
+    for size in SWEPT:
+        sizes, arrays, reference, _flop = _product(*size)
+        times = {}
+        for tiles in PRODUCT_TILES:
+            work = _cached_step(tiles).work(sizes, arrays)
+            _max_error(work, arrays)
+            times[",".join(map(str, tiles))] = ws.benchmark(work, device="gpu", rules=rules).median_ms
+        cublas = ws.benchmark(reference, device="gpu", rules=rules).median_ms
+        rows.append({"sizes": sizes, "times_ms": times, "cublas_ms": cublas})
+        best = min(times, key=lambda tiles: times[tiles] or math.inf)
+        assert cublas is not None
+        print(f"sweep {size}: {best} {times[best]:.4f} ms, cuBLAS {cublas:.4f}", flush=True)
+    return rows
+
+
 def run_batched(bench: Bench) -> None:
     """36 x 32 products of 256 x 256: the filters of each of 36 positions shared by 32 images, and not shared."""
     batch, share, n = 36 * 32, 32, 256
@@ -254,7 +285,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="search the tiles of 07_warp_tiled for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
     parts = ("ladder", "copies", "sizes", "batched", "transposes", "sparse")
-    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parser.add_argument("--only", nargs="+", choices=(*parts, "sweep"), default=parts)
     options = parser.parse_args()
     cupy.random.seed(1)
     device = ws.get_device("gpu")
@@ -269,6 +300,7 @@ def main() -> None:
     ):
         if part in options.only:
             run(bench)
+    swept = run_sweep() if "sweep" in options.only else []
     summary = _summary(bench.rows)
     print(json.dumps(summary, indent=1))
     if options.out:
@@ -283,6 +315,7 @@ def main() -> None:
             "tf32": False,
             "summary": summary,
             "rows": [asdict(row) for row in bench.rows],
+            "sweep": swept,
         }
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

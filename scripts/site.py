@@ -33,6 +33,8 @@ from ptxsim.counters import COUNTERS
 from warpschool.atomic import write_file
 from warpschool.counters import DERIVED
 from warpschool.course import Course, Lab
+from warpschool.questions import questions
+from warpschool.show.questions import check_yourself
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = ROOT / "build" / "site"
@@ -93,6 +95,26 @@ def prepare(source: Path, *, run: bool) -> None:
         print(f"[{number}/{len(labs)}] {lab.name}", flush=True)
         (folder / f"{lab.name}.ipynb").write_text(_coloured(_notebook(lab, run=run)), encoding="utf-8")
     (folder / "index.md").write_text(_index(labs), encoding="utf-8")
+    for lab in Course(ROOT).labs():
+        _add_questions(lab, source / "learn" / f"{lab.name[:5]}.md")
+
+
+_SOURCES = "## Sources\n"
+
+
+def _add_questions(lab: Lab, chapter: Path) -> None:
+    """The lab's concept checks in its chapter, before the sources; on a page of their own where it has no chapter."""
+    asked = questions(lab, Course(ROOT))
+    if not asked:
+        return
+    told = f"Think first, then unfold. `warpschool quiz {lab.name[:5]}` asks them in a terminal."
+    section = f"## Check yourself\n\n{told}\n\n{check_yourself(asked)}\n\n"
+    if not chapter.is_file():
+        page = chapter.with_name(f"{lab.name[:5]}-check.md")
+        page.write_text(f"# {lab.name}\n\n{section}", encoding="utf-8")
+        return
+    text, sign, sources = chapter.read_text(encoding="utf-8").partition(_SOURCES)
+    chapter.write_text(f"{text.rstrip()}\n\n{section}{sign}{sources}", encoding="utf-8")
 
 
 _NOTEBOOK_LINK = re.compile(r"\]\(\.\./\.\./labs/(lab\d\d_\w+)/\1\.ipynb\)")

@@ -274,7 +274,7 @@ def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures:
     """
     if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in small.arrays.values()):
         raise NotMeasured("not timed: random numbers are no input for it")
-    plan = _enlarged(contract, small)
+    plan = enlarged(contract, small)
     program = Program(contract, device="gpu", constants=plan.constants)
     run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(0)))
 
@@ -302,7 +302,7 @@ def product_flop(plan: Plan) -> float:
     return 2.0 * sizes["M"] * sizes["N"] * sizes["K"] * sizes.get("BATCH", 1)
 
 
-def _enlarged(contract: Contract, small: Plan) -> Plan:
+def enlarged(contract: Contract, small: Plan) -> Plan:
     """The same case with its sizes doubled until the arrays are large enough or the work is."""
     integers = {name for name, value in small.scalars.items() if isinstance(value, int)}
     plan = small
