@@ -227,7 +227,7 @@ class _Run:
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 1),
+            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")

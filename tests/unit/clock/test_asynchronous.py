@@ -126,7 +126,8 @@ def test_a_loop_that_the_first_cache_of_code_does_not_hold_takes_longer() -> Non
         few, many = (_predicted(program, _launch(n)).cycles for n in (4, 8))
         rates.append((many - few) / (4 * 4 * count))
     code = find_machine("h200")["code"]
-    assert rates[1] - rates[0] == pytest.approx(code["near_line"] / 8, rel=0.2)
+    assert rates[0] < 0.7 * rates[1]
+    assert rates[1] == pytest.approx(code["near_line"] / 8, rel=0.2)
 
 
 def test_products_of_warpgroups_keep_the_tensor_cores_busy() -> None:
