@@ -48,6 +48,8 @@ def _kernels(size: int) -> dict[str, tuple[Path, dict[str, int], tuple, tuple]]:
     }
 
 
+_LARGEST_TILE = 128
+"""Rows and columns of C that a block of the WMMA and wgmma kernels takes."""
 _TRIES = 3
 """Runs one after the other, of which the best counts: for NumPy's product and for each kernel."""
 
@@ -247,13 +249,15 @@ def table(result: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--size", type=int, default=512, help="M = N = K, a multiple of 128")
+    parser.add_argument("--size", type=int, default=512, help=f"M = N = K, a multiple of {_LARGEST_TILE}")
     parser.add_argument("--repeat", type=int, default=30, help="rounds of interleaved timings; the best counts")
     parser.add_argument("--threads", type=int, default=1 << 20, help="threads of the divergent loop")
     parser.add_argument("--steps", type=int, default=5000, help="multiply-adds of the straight kernel")
     parser.add_argument("--only-plain", action="store_true", help="print the kernels' times as JSON and write nothing")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "simulator.json", help="where the figures go")
     arguments = parser.parse_args()
+    if arguments.size < _LARGEST_TILE or arguments.size % _LARGEST_TILE:
+        parser.error(f"--size {arguments.size}: blocks take whole tiles; give a multiple of {_LARGEST_TILE}")
     if arguments.only_plain:
         print(json.dumps(plain_ms(arguments.size, arguments.repeat)))
         return

@@ -1,6 +1,6 @@
 """Tiles of lab 05's 07_warp_tiled for a shape that nobody has measured: a rule, fitted once to other shapes.
 
-    python benchmarks/tile_rule.py fit benchmarks/results/gemm_sweep_h100.json    # of `gemm.py --only sweep`
+    python benchmarks/tile_rule.py fit benchmarks/results/tiles_sweep_h100.json    # of `gemm.py --only sweep`
     best = choose((1000, 3001, 777), sms=132)              # the tile set, in the order of TILE_NAMES
 
 A set's time is taken as that of the SM with the most blocks, n of them. It is the longer of two: all multiply-adds of n
@@ -79,8 +79,11 @@ def fitted(tiles: Tiles, rows: Sequence[tuple[Shape, float]], *, sms: int) -> Pa
     start = 2 * tiles[0] * tiles[1] / (50e12 / sms) * 1e9
     best = np.array([start, start * min(2, many), 1.0])
 
+    def pace_of(values: np.ndarray) -> Pace:
+        return Pace(float(values[0]), float(values[1]), float(values[2]), many)
+
     def loss(values: np.ndarray) -> float:
-        pace = Pace(*values, many)
+        pace = pace_of(values)
         return sum(abs(math.log(time_us(tiles, pace, shape, sms=sms) / us)) for shape, us in rows)
 
     step, least = 0.3, loss(best)
@@ -91,14 +94,16 @@ def fitted(tiles: Tiles, rows: Sequence[tuple[Shape, float]], *, sms: int) -> Pa
             least, best = min(losses), tried[int(np.argmin(losses))]
         else:
             step /= 2
-    return Pace(*(float(round(value, 4)) for value in best), many)
+    return pace_of(best.round(4))
 
 
 def fit(sweep: Mapping, *, sms: int) -> dict[Tiles, Pace]:
     """The constants of every set."""
-    rows = [(tuple(row["sizes"].values()), row["times_ms"], row["cublas_ms"]) for row in sweep["sweep"]]
+    rows: list[tuple[Shape, Mapping[str, float]]] = [
+        ((row["sizes"]["M"], row["sizes"]["N"], row["sizes"]["K"]), row["times_ms"]) for row in sweep["sweep"]
+    ]
     return {
-        tiles: fitted(tiles, [(shape, 1e3 * times[",".join(map(str, tiles))]) for shape, times, _ in rows], sms=sms)
+        tiles: fitted(tiles, [(shape, 1e3 * times[",".join(map(str, tiles))]) for shape, times in rows], sms=sms)
         for tiles in PRODUCT_TILES
     }
 

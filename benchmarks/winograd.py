@@ -228,6 +228,47 @@ def tuned(layer: Layer, x: DeviceArray, w: DeviceArray) -> tuple[int, ...]:
     return _tuned[layer.problem]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FormRow:
+    """One form of Winograd's method at a layer; `ratio` is its time as a multiple of F(4x4,3x3)'s, in turns."""
+
+    layer: str
+    form: str
+    time_ms: float
+    f4_ms: float
+    ratio: float
+    max_error: float
+    """largest error, of the largest result"""
+    f4_error: float
+
+
+def forms(layer: Layer, rules: Rules) -> list[FormRow]:
+    """F(2x2,3x3) by four kernels with the same product, and all in one (07_fused_f2), in turns with F(4x4,3x3)."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    device, problem = ws.get_device("gpu"), layer.problem
+    x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
+            (problem.image_shape, problem.filter_shape))  # fmt: skip
+    dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
+    large, _ = prepared(layer, layer.tiles, dx, dw)
+    filters, images, results = transforms(2, 3)
+    small = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", layer.tiles), results=results)
+    y = device.empty(problem.output_shape, x.dtype, name="y")
+    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
+    fused = Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": dx, "w": dw, "y": y}))
+    ways = {"F(2x2,3x3)": small(problem, dx, dw), "F(2x2,3x3), one kernel": fused}
+    rows = []
+    for form, done in ways.items():
+        own, other = errors(layer, x, w, [done.y.native, large.y.native])
+        found = ws.benchmark_ratio(_repeat(done), _repeat(large), device="gpu", rules=rules)
+        mine, reference = found.candidate.median_ms, found.reference.median_ms
+        assert mine is not None and reference is not None and found.speed is not None
+        rows.append(FormRow(layer=layer.name, form=form, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,
+                            max_error=own, f4_error=other))  # fmt: skip
+        print(f"{layer.name} {form}: {mine:.4f} ms, F(4x4,3x3) {reference:.4f}: {1 / found.speed:.3f}, errors "
+              f"{own:.1e} and {other:.1e}", flush=True)  # fmt: skip
+    return rows
+
+
 def _repeat(done: Convolved) -> Callable[[], Any]:
     return lambda: [launch.again() for launch in done.launches]
 
@@ -267,6 +308,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the product's tiles for each layer")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    parser.add_argument("--forms", action="store_true", help="compare F(2x2,3x3) with F(4x4,3x3), too")
     names = tuple(layer.name for layer in LAYERS)
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()
@@ -274,7 +316,10 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False
     cupy.random.seed(1)
     rules = Rules(max_seconds=options.seconds, target_error=0.005, min_samples=10)
-    rows = [measure(layer, rules, tune=options.tune) for layer in LAYERS if layer.name in options.only]
+    chosen = [layer for layer in LAYERS if layer.name in options.only]
+    rows = [measure(layer, rules, tune=options.tune) for layer in chosen]
+    small = [layer for layer in chosen if layer.problem.rows == 3 and layer.problem.channels > 3]
+    compared = [row for layer in small for row in forms(layer, rules)] if options.forms else []
     print(json.dumps(summary(rows), indent=1))
     if options.out:
         device = ws.get_device("gpu")
@@ -283,6 +328,7 @@ def main() -> None:
             "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
             "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows],
+            "forms": [asdict(row) for row in compared],
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

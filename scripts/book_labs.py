@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-
-from scripts import book_lab05, book_lab08
 
 import warpschool as ws
 from warpschool.authoring import specimens
@@ -41,8 +40,13 @@ def mistakes_table(paths: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-TABLES: dict[str, dict[str, Callable[[], str]]] = {
-    "lab05": {**book_lab05.TABLES, "mistakes": partial(mistakes_table, book_lab05.MISTAKES)},
-    "lab08": {**book_lab08.TABLES, "mistakes": partial(mistakes_table, book_lab08.MISTAKES)},
+CHAPTERS = {
+    path.stem.removeprefix("book_"): importlib.import_module(f"scripts.{path.stem}")
+    for path in sorted((ROOT / "scripts").glob("book_lab[0-9][0-9].py"))
 }
-IMAGES: dict[str, dict[str, Callable[[], str]]] = {"lab05": book_lab05.IMAGES, "lab08": book_lab08.IMAGES}
+"""chapter -> the module with its TABLES, its IMAGES and the specimens of its MISTAKES"""
+TABLES: dict[str, dict[str, Callable[[], str]]] = {
+    name: {**chapter.TABLES, "mistakes": partial(mistakes_table, chapter.MISTAKES)}
+    for name, chapter in CHAPTERS.items()
+}
+IMAGES: dict[str, dict[str, Callable[[], str]]] = {name: chapter.IMAGES for name, chapter in CHAPTERS.items()}

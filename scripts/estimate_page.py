@@ -24,7 +24,8 @@ part of the chip needs for what the simulator counted (`ws.roofline(...)` draws 
 - L1 and shared memory: one wavefront of shared memory or four sectors of global memory per multiprocessor and clock.
 - DRAM: every array once, but no more than the sectors touched.
 
-Tensor cores are not included. Shared loads are counted as the compiler merges them.
+Tensor cores are not included, nor what bulk copies move: of a kernel that is little else, as `lab07/06_wgmma`, the
+bound says next to nothing. Shared loads are counted as the compiler merges them.
 """
 
 

@@ -3,9 +3,9 @@
     python scripts/release.py [--python 3.12 ...] [--image]
 
 For each Python from 3.11 on that is found (on PATH, and of pyenv) a fresh virtual environment gets the wheel, with its
-packages as constraints.txt pins them, and goes a student's first way: `doctor`, a copy of the course, the untouched
-starter, the solution. The wheel's size, and processor time and elapsed time of each Python's way, go to
-benchmarks/results/release.json. --image builds the image of the Dockerfile for x86-64 and ARM, where docker's daemon is.
+packages as constraints.txt pins them, and goes a student's first way: `doctor`, a copy of the course, the starter,
+the solution. The wheel's size, and processor time and elapsed time of each Python's way, go to
+benchmarks/results/release.json. --image builds the Dockerfile's image for x86-64 and ARM, where docker's daemon is.
 
 The release is refused where CHANGELOG.md has no section of the version that pyproject.toml names, or CITATION.cff
 names another one: the wheel is made and tried all the same, and the exit code is 1.
@@ -112,11 +112,11 @@ def tried_with(python: str, wheel: Path) -> dict[str, Any]:
 
         step("a virtual environment", python, "-m", "venv", "venv")
         own = folder / "venv" / "bin"
-        pip = [own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip: list[str | Path] = [own / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         step("pip install", *pip, "--constraint", ROOT / "constraints.txt", wheel)
         step("warpschool doctor", own / "warpschool", "doctor")
         step("warpschool start", own / "warpschool", "start", folder / "course")
-        check = [own / "warpschool", "check", STEP]
+        check: list[str | Path] = [own / "warpschool", "check", STEP]
         step("warpschool check: the starter", *check, code=1)
         shutil.copy(ROOT / "solutions" / f"{STEP}.cu", folder / "course" / "kernels" / f"{STEP}.cu")
         accepted = step("warpschool check: accepted", *check)

@@ -23,20 +23,21 @@ HEAD = """<!-- Written by `python -m scripts.route_page` from labs/route.toml. D
 
 # The route
 
-Fourteen labs, and more than one way through them. `warpschool lab` shows this table with what you have done, and where
+{labs} labs, and more than one way through them. `warpschool lab` shows this table with what you have done, and where
 you are, before it opens JupyterLab; `warpschool status` lists every step. Whoever has never written a kernel begins
 with [what a GPU is](gpu.md), and reads [measuring](measuring.md) after lab 00.
 
 ## What stands on what
 
-![Boxes with the labs' numbers, from lab 00 at the left to lab 13 at the right; an arrow leads from each lab to those
-that need it.](../images/learn/route.svg)
+![Boxes with the labs' numbers, from lab 00 at the left to those that need most at the right; an arrow leads from each
+lab to those that need it.](../images/learn/route.svg)
 
-An arrow means: do that one first. A lab in brackets is used by single steps, which can wait; their `From:` lines name
+An arrow means: do that one first. Each lab has a notebook, with the work, and a chapter, with the ideas and exercises
+that can be done on paper. A lab in brackets is used by single steps, which can wait; their `From:` lines name
 the step that they go on from.
 
-| lab | about | after | used | steps | hours |
-|---|---|---|---|---:|---:|
+| lab | about | chapter | after | used | steps | hours |
+|---|---|---|---|---|---:|---:|
 """
 
 ESTIMATE = """
@@ -61,7 +62,7 @@ C++ takes longer; whoever has seen a step before, less. If you time yourself, te
 
 def page(route: Route) -> str:
     """The whole page."""
-    text = HEAD + "\n".join(map(_row, route.waypoints)) + "\n" + _estimate(route)
+    text = HEAD.format(labs=len(route.waypoints)) + "\n".join(map(_row, route.waypoints)) + "\n" + _estimate(route)
     return text + "\n\n".join(map(_track, route.tracks)) + "\n"
 
 
@@ -73,7 +74,10 @@ def _link(point: Waypoint) -> str:
 def _row(point: Waypoint) -> str:
     needs, uses = " ".join(map(short, point.needs)), " ".join(f"({short(lab)})" for lab in point.uses)
     steps = len(point.lab.steps)
-    return f"| {_link(point)} | {point.about} | {needs or 'nothing'} | {uses} | {steps} | {hours(point.hours)} |"
+    name = short(point.lab.name)
+    chapter = f"[read]({name}.md)" if (PAGE.parent / f"{name}.md").exists() else ""
+    needed = needs or "nothing"
+    return f"| {_link(point)} | {point.about} | {chapter} | {needed} | {uses} | {steps} | {hours(point.hours)} |"
 
 
 def _estimate(route: Route) -> str:

@@ -46,7 +46,7 @@ def test_correct(kernel, rng):
     hint=[
         "The last tile is not full. Who has its sum?",
         "scan_tile still: elements past the end are zero. And before tile 0 there is none: what do lanes find there?",
-        "known = k < 0 ? PREFIX : ask(&flag[k]); add only where k >= 0; all threads pass the barrier behind it",
+        "known = k < 0 ? PREFIX : NOTHING; ask while it is NOTHING; add only where k >= 0; all pass the barrier",
     ],
 )
 def test_ragged(kernel, rng):

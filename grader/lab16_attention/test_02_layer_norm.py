@@ -76,7 +76,7 @@ def test_ragged(kernel, rng):
     "A mean that is large beside the deviation",
     weight=3,
     hint=[
-        "x is about 2000, give or take 1. How many digits of the mean of x squared are left after subtracting 2000 squared?",
+        "x is about 2000, give or take 1. How many digits of the mean of x squared less 2000 squared are right?",
         "None. Subtract first, square then: deviations are small numbers, known to many digits.",
         "deviation = row[i] - middle; squares += deviation * deviation",
     ],

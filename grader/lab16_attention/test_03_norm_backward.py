@@ -83,7 +83,7 @@ def test_ragged(kernel, rng):
     weight=2,
     hint=[
         "Which threads touch column 7 of the sums in shared memory?",
-        "One, if a thread's columns are t, t + THREADS, ... in every row. The sums over a row go through sums_of_block.",
+        "One, if a thread's columns are t, t + THREADS, ... in each row. Sums over a row go through sums_of_block.",
         "sum_gamma[i] += ... in the loop over this thread's own i",
     ],
 )

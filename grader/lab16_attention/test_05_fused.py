@@ -20,7 +20,7 @@ OTHER = 20  # operations for each score besides the two products
     weight=3,
     hint=[
         "The second tile brings a larger score than the first. What is wrong with what you have summed so far?",
-        "It was weighed by exp(score - old largest): all of it shrinks by exp(old - new), the sum and every number of O.",
+        "It was weighed by exp(score - old largest): it shrinks by exp(old - new), the sum and every number of O.",
         "shrink = expf(largest[i] - larger); sum = sum * shrink + part; out = shrink * out + ...",
     ],
 )
@@ -64,7 +64,7 @@ def test_ragged(kernel, rng):
     weight=3,
     hint=[
         "Every tile brings scores that are larger than all before, by hundreds. What overflows, and what becomes 0?",
-        "Nothing overflows if every power is of a score less the largest one so far; old sums shrink to nothing, rightly.",
+        "Nothing overflows if each power is of a score less the largest so far; old sums shrink to nothing, rightly.",
         "larger = the maximum of largest[i] and this tile's row; all exponents are score - larger",
     ],
 )

@@ -48,7 +48,7 @@ def test_wide(kernel, rng):
     weight=2,
     hint=[
         "Which row and which key is element n % 4 of fragment n / 4, for this lane?",
-        "Row lane / 4, and 8 more for elements 2 and 3; key 8 * fragment + 2 * (lane % 4), and 1 more for odd elements.",
+        "Row lane / 4, and 8 more for elements 2, 3; key 8 * fragment + 2 * (lane % 4), and 1 more for odd elements.",
         "if (key >= N || (causal && key > row)) score = -INFINITY",
     ],
 )
@@ -112,7 +112,7 @@ def test_race(kernel, rng):
         "Those behind the block's last query; in different ones, as `place` says.",
         "if (causal) end = min(N, row0 + TSQ)",
     ],
-    counts="at 256 tokens and at 384, causal: operations of tensor cores at most those of the tiles of 128 x 64 up to the "
+    counts="at 256 tokens and at 384, causal: operations of tensor cores at most those of tiles of 128 x 64 up to the "
     "diagonal; bytes of global stores: O and L; of global loads: Q once, K and V once for each tile of 128 queries; "
     "sectors beyond the fewest and bank conflicts: none",
 )

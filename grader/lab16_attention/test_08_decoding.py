@@ -96,8 +96,8 @@ def test_race(kernel, rng):
         "Once: a lane keeps its eight numbers of the key and uses them for all GROUP queries.",
         "keys[turn] is loaded once; for (g = 0; g < GROUP; ++g) part += query[g][i] * key[i]",
     ],
-    counts="at 2 groups of 2048 keys and at two texts of 1536: bytes of global loads at most 1.1 times those of K and V; "
-    "sectors beyond the fewest, and bank conflicts: none",
+    counts="at 2 groups of 2048 keys and at two texts of 1536: bytes of global loads at most 1.1 times those of K and "
+    "V; sectors beyond the fewest, and bank conflicts: none",
 )
 def test_bytes(kernel, rng):
     for case in COUNTED:

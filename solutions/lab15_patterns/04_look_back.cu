@@ -147,9 +147,9 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, int* flag,
             bool found = false;
             for (int last = tile - 1; !found; last -= WARP) {
                 const int k = last - lane;
-                int known;
+                int known = k < 0 ? PREFIX : NOTHING;  // before the first tile there is nothing
                 do {  // until all 32 tiles have told something
-                    known = k < 0 ? PREFIX : ask(&flag[k]);  // before the first tile there is nothing
+                    if (known == NOTHING) known = ask(&flag[k]);
                 } while (__any_sync(ALL, known == NOTHING));
                 const unsigned ends = __ballot_sync(ALL, known == PREFIX);
                 const int nearest = ends ? __ffs(ends) - 1 : WARP - 1;

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from warpschool.course import Course
 from warpschool.inspect.profile import profile_source
 
 ROOT = Path(__file__).parents[2]
@@ -50,6 +51,30 @@ def test_a_chapter_whose_table_was_changed_by_hand_is_noticed(tmp_path, monkeypa
     (tmp_path / "gpu.md").write_text(page.replace("<!-- begin memory:", "<!-- begin memories:"))
     with pytest.raises(SystemExit, match="has the markers"):
         book.updated("gpu")
+
+
+PARTS = ("The question", "The machine, as far as needed", "The idea, by hand", "What goes wrong", "What is left",
+         "Exercises", "Sources")  # fmt: skip
+"""What every lab's chapter has, of "How a chapter is built" in docs/STYLE.md."""
+
+
+@pytest.mark.parametrize("lab", Course(ROOT).labs(), ids=str)
+def test_each_lab_has_a_chapter_with_all_parts_and_a_link_to_it(lab):
+    name = lab.name[:5]
+    text = (PAGES / f"{name}.md").read_text()
+    headings = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert [part for part in PARTS if part in headings] == list(PARTS), headings
+    exercises = text[text.index("\n## Exercises") : text.index("\n## Sources")]
+    assert (
+        len(re.findall(r"^\*\*\d+\.\*\* ", exercises, re.MULTILINE))
+        == exercises.count("<summary>Answer</summary>")
+        >= 5
+    )
+    assert f"](../../labs/{lab.name}/{lab.name}.ipynb)" in text
+    assert lab.notebook is not None and f"](../../docs/learn/{name}.md)" in lab.notebook.read_text()
+    for picture in re.findall(r"!\[[^\]]{40,}\]\(([^)]+)\)", text):
+        assert (PAGES / picture).exists(), picture
+    assert "](../images/learn/" in text
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ builds a program's host part")

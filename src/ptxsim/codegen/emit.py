@@ -358,6 +358,16 @@ class Builder:
         tail = ", !nontemporal !3" if streamed else ""
         self.lines.append(f"store {value}, {pointer}, align {align}{tail}")
 
+    def store_where(
+        self, condition: IRValue, value: IRValue, pointer: IRValue, old: IRValue, align: int | None = None
+    ) -> None:
+        """Stores `value` where a condition holds; `old` is what stands there, and is stored elsewhere.
+
+        Volatile keeps LLVM from making masked stores of it: on AVX2 processors of AMD each takes about 20 cycles.
+        """
+        align = align or max(1, BITS[value.type] // 8)
+        self.lines.append(f"store volatile {self.select(condition, value, old)}, {pointer}, align {align}")
+
     def increment(self, pointer: IRValue, by: IRValue) -> None:
         """*pointer += by"""
         self.store(self.add(self.load(by.type, pointer), by), pointer)

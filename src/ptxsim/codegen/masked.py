@@ -156,7 +156,7 @@ class Masked(Translator):
             self.store(self.or_(self.and_(new, self.here), self.and_(old, self.not_(self.here))), self.slot(name))
             return
         old = self.load(value.type, self.slot(name), WARP, align=64)
-        self.store(self.select(self.mask, value, old), self.slot(name), align=64)
+        self.store_where(self.mask, value, self.slot(name), old, align=64)
 
     def _following(self, block: Block) -> IRValue | None:
         """The block that each active lane goes to; None where the block ended the launch itself."""
@@ -196,7 +196,7 @@ class Masked(Translator):
     def _meet(self, target: int, members: IRValue) -> IRValue:
         """At a warp barrier: lanes whose mask's lanes are all here go straight on, the others wait."""
         at = self.offset(CONTEXT, self.unit.context.WARP_MASKS)
-        self.store(self.select(self.mask, members, self.load("i32", at, WARP, align=64)), at, align=64)
+        self.store_where(self.mask, members, at, self.load("i32", at, WARP, align=64), align=64)
         gone = self.mask_bits(self.icmp("eq", self.pcs, self.like(self.pcs, L.EXITED)))
         missing = self.and_(members, self.not_(self.splat(self.or_(self.here, gone))))
         complete = self.icmp("eq", missing, self.like(missing, 0))

@@ -116,7 +116,7 @@ class SharedLook(_Look):
             alone, was_read, elsewhere = may_read(b, state, mine, self.before)
             fine = b.or_(alone, b.and_(was_read, elsewhere))
             new = b.select(alone, mine, self.several)
-        b.store(b.select(fine, new, state), at)
+        b.store_where(fine, new, at, state)
         self._and(fine)
 
 
@@ -149,7 +149,7 @@ class ArrayLook(_Look):
         unlike = -1 << 32 | _SOMEBODY | (_KIND if self.kind == L.READ else 0)
         same = b.icmp("eq", b.and_(b.xor(state, mine), b.like(state, unlike)), b.like(state, 0))
         fine = b.or_(b.or_(untouched, earlier), same)
-        b.store(b.select(fine, mine, state), at)
+        b.store_where(fine, mine, at, state)
         self._and(fine)
 
 

@@ -244,7 +244,7 @@ def _look(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...
         state = t.load("i32", pointer, lanes)
         new, fine = _judged(t, a, state, _mine(t, a, me, [users[g] for g in run], lanes), epoch)
         # marking what passes is right even if another granule does not: the exact rules leave the same mark
-        t.store(t.select(fine, new, state), pointer)
+        t.store_where(fine, new, pointer, state)
         verdicts[lanes] = t.and_(verdicts[lanes], fine) if lanes in verdicts else fine
     arms.append((_all(t, verdicts), t.label_now))
     t.br(end, then=end)

@@ -108,7 +108,7 @@ def _in_child(step: Step, text: str, limit_s: float) -> str:
         raise CourseError(f"{step} was not timed within {limit_s:g} s") from None
     if done.returncode or not done.stdout.strip():
         last = (done.stderr.strip() or "it printed nothing").splitlines()[-1]
-        raise CourseError(f"{step} was not timed: {last}")
+        raise CourseError(f"{step} was not timed: {last}", next_step="Does it run? warpschool check tells.")
     return done.stdout.strip().splitlines()[-1]
 
 
@@ -167,7 +167,12 @@ def _predicted(step: Step, text: str) -> Timed:
 def main() -> None:
     """The child: a job on standard input, a `Timed` as JSON on standard output."""
     job = json.load(sys.stdin)
-    print(json.dumps(_measured(Course.find().step(job["step"]), job["source"]).to_dict()))
+    step = Course.find().step(job["step"])
+    try:
+        told = _measured(step, job["source"])
+    except WarpschoolError as error:
+        told = Timed(step=step.name, how="measured", on="the GPU", reason=str(error).splitlines()[0])
+    print(json.dumps(told.to_dict()))
 
 
 if __name__ == "__main__":

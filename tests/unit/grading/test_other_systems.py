@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 
+import llvmlite.binding  # noqa: F401 # loaded as on this system, before one pretends to be another
 from typer.testing import CliRunner
 
 from ptxsim import system

@@ -1,0 +1,128 @@
+"""The figures of docs/learn/lab06.md: errors of sums in several precisions, 8-bit scales, and what fewer bits bring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+from matplotlib.figure import Figure
+from scripts import book_runs as runs
+from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, RED, svg
+
+from warpcourse.lab06_half_precision import PRECISIONS, Errors, errors, product, quantise, to_half
+from warpcourse.ladder import measure, measured
+
+LAB = "lab06_half_precision"
+KS = (16, 64, 256, 1024, 4096)
+SHOWN = (
+    "float",
+    "half, summed as float",
+    "half2, promoted every 16",
+    "half, summed as half",
+    "int8, a scale for each row",
+)
+COLOURS = dict(zip(SHOWN, (BLUE, GREEN, ORANGE, RED, GREY), strict=True))
+STEPS = ("lab05_work_per_thread/05_vectorized", f"{LAB}/01_half_storage", f"{LAB}/02_half2", f"{LAB}/04_gemm_int8")
+MISTAKES = tuple(
+    f"{LAB}/{name}"
+    for name in (
+        "01_half_storage/summed_as_half",
+        "01_half_storage/always_wide",
+        "01_half_storage/not_moved",
+        "02_half2/never_promoted",
+        "02_half2/promoted_every_32",
+        "02_half2/one_half_at_a_time",
+        "03_quantize_int8/wraps_around",
+        "03_quantize_int8/cut_off",
+        "03_quantize_int8/stored_without_atomic",
+        "04_gemm_int8/summed_as_float",
+        "04_gemm_int8/unsigned_dots",
+    )
+)
+
+
+@cache
+def found_errors(kind: str) -> tuple[Errors, ...]:
+    chosen = [precision for precision in PRECISIONS if precision.name in SHOWN]
+    return errors(kind, KS, precisions=chosen)
+
+
+def ones_table() -> str:
+    """Sums of ones, and of tenths, in half and in half with promotion."""
+    rows = []
+    for value in (1.0, 0.1):
+        for count in (256, 2048, 4096):
+            a, b = np.full((1, count), value, np.float32), np.ones((count, 1), np.float32)
+            exact = float(to_half(value)) * count
+            half = product(a, b, stored=to_half, summed=to_half)[0, 0]
+            promoted = product(a, b, stored=to_half, summed=to_half, promoted_every=16)[0, 0]
+            rows.append((f"{count:,} times {value:g}", f"{exact:,.1f}", f"{half:,.1f}", f"{promoted:,.1f}"))
+    return runs.table(("sum of", ">exact, of the stored halves", ">summed as half", ">promoted every 16"), rows)
+
+
+def errors_table() -> str:
+    """The worst error of 256 sums of 4096 products."""
+    rows = []
+    well, ill = found_errors("well"), found_errors("ill")
+    for name in SHOWN:
+        rows.append((name, *(f"{next(e for e in kind if e.name == name).worst[-1]:.1e}" for kind in (well, ill))))
+    return runs.table(("precision", ">all terms positive", ">terms that cancel"), rows)
+
+
+def errors_picture() -> str:
+    """Worst errors against the number of products."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained", facecolor=PAPER)
+    markers = "osD^v"
+    for axes, (kind, told) in zip(
+        figure.subplots(1, 2, sharey=True), (("well", "all terms positive"), ("ill", "terms that cancel")), strict=True
+    ):
+        axes.set_facecolor(PAPER)
+        for one, marker in zip(found_errors(kind), markers, strict=True):
+            axes.loglog(one.ks, one.worst, marker=marker, markersize=4, color=COLOURS[one.name], label=one.name)
+        axes.set_xticks(KS, [f"{k:,}" for k in KS])
+        axes.minorticks_off()
+        axes.set(xlabel="products in a sum", title=told)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("worst error, relative")
+    figure.axes[1].legend(frameon=False, fontsize=7, loc="lower right")
+    return svg(figure, "lab06-errors")
+
+
+def scales_table() -> str:
+    """A small row, quantised with its largest magnitude and with a limit."""
+    values: Sequence[float] = (0.5, -1.0, 0.25, 0.02, 10.0)
+    rows = []
+    for told, clip in (("largest, 10", np.inf), ("clip = 1", 1.0)):
+        found = quantise(np.array([values]), clip=clip)
+        back = ", ".join(f"{v:.3f}" for v in found.values[0])
+        rows.append((told, f"{found.scale[0, 0]:.5f}", ", ".join(str(int(q)) for q in found.q[0]), back))
+    return runs.table(("limit", ">scale", "stored", "stands for"), rows)
+
+
+def costs_table() -> str:
+    """For each product of two numbers: bytes, instructions, and the recorded time."""
+    recorded = {row.step: row for row in measured(course=runs.COURSE) if row.sizes.get("M") == 4096}
+    rows = []
+    for step in STEPS:
+        cost = measure(step, course=runs.COURSE)
+        c = cost.counters
+        arithmetic = c.instructions_fp32 + c.instructions_fp16 + c.instructions_dot
+        row = recorded[step]
+        rows.append(
+            (
+                runs.short(step),
+                f"{c.global_load_bytes / cost.products:.4g}",
+                f"{c.shared_load_bytes / cost.products:.3g}",
+                f"{arithmetic * 32 / cost.products:.3g}",
+                f"{c.warp_instructions * 32 / cost.products:.3g}",
+                f"{row.time_ms:.2f} ms",
+            )
+        )
+    head = ("step", ">bytes of global memory a product", ">bytes of shared memory", ">arithmetic of a lane",
+            ">all instructions of a lane", ">measured, n = 4096")  # fmt: skip
+    return runs.table(head, rows)
+
+
+TABLES = {"ones": ones_table, "errors": errors_table, "scales": scales_table, "costs": costs_table}
+IMAGES = {"lab06-errors.svg": errors_picture}

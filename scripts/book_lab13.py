@@ -1,0 +1,142 @@
+"""The figures of docs/learn/lab13.md: VGG16's layers with times and bytes, and what the way back counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from scripts import book_runs as runs
+from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
+
+from warpschool.recorded import recorded
+
+LAB = "lab13_vgg16"
+BATCH = 32
+STAGES = ((64, 224, 2), (128, 112, 2), (256, 56, 3), (512, 28, 3), (512, 14, 3))
+"""(channels of the results, edge of the image, convolutions)"""
+DENSE = ((25_088, 4096), (4096, 4096), (4096, 1000))
+MISTAKES = tuple(
+    f"{LAB}/{name}"
+    for name in (
+        "01_winograd_backward_data/neighbours_forgotten",
+        "01_winograd_backward_data/all_pass",
+        "01_winograd_backward_data/same_buffer",
+    )
+)
+SMALL = {"BATCH": 2, "C": 64, "F": 64, "H": 28, "W": 28}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A layer: products for an image by definition, numbers that go in and out for an image, and weights."""
+
+    name: str
+    told: str
+    products: int
+    numbers: int
+    weights: int
+
+
+def shapes() -> tuple[Shape, ...]:
+    """The network's 16 layers with weights, by its definition."""
+    found, before, number = [], 3, 1
+    for channels, edge, count in STAGES:
+        for _ in range(count):
+            told = f"{before} to {channels} of {edge} x {edge}"
+            products = 9 * before * channels * edge * edge
+            found.append(
+                Shape(f"conv{number}", told, products, (before + channels) * edge * edge, 9 * before * channels)
+            )
+            before, number = channels, number + 1
+    for number, (ins, outs) in enumerate(DENSE, start=1):
+        found.append(Shape(f"fc{number}", f"{ins:,} to {outs:,}", ins * outs, ins + outs, ins * outs))
+    return tuple(found)
+
+
+def times(part: str) -> dict[str, dict[str, float]]:
+    return {row["layer"]: row for row in recorded("networks_vgg_h200.json")["rows"] if row["part"] == part}
+
+
+def layers_table() -> str:
+    """Each layer: products, bytes, times."""
+    rows = []
+    there, back = times("forward"), times("backward")
+    for one in shapes():
+        f, b = there[one.name], back[one.name]
+        moved = 4 * (BATCH * one.numbers + one.weights)
+        rows.append(
+            (
+                one.name,
+                one.told,
+                f"{BATCH * one.products / 1e9:.1f}",
+                f"{moved / 1e6:,.0f} MB",
+                f"{f['time_ms']:.2f} ms",
+                f"{f['ratio']:.2f}",
+                f"{b['time_ms']:.2f} ms",
+                f"{b['ratio']:.2f}",
+            )
+        )
+    head = ("layer", "channels, or numbers", ">billion products, by definition", ">inputs, results, weights",
+            ">forward", ">of PyTorch's", ">backward", ">of PyTorch's")  # fmt: skip
+    return runs.table(head, rows)
+
+
+def whole_table() -> str:
+    """The whole network, inference and training."""
+    rows = []
+    names = ("inference", "training step", "inference from PyTorch", "training step from PyTorch")
+    for name in names:
+        row = times(name)["all"]
+        rows.append((name, f"{row['time_ms']:.1f} ms", f"{row['pytorch_ms']:.1f} ms", f"{row['ratio']:.2f}"))
+    return runs.table(("what", ">ours", ">PyTorch", ">of PyTorch's time"), rows)
+
+
+def layers_picture() -> str:
+    """Times there and back, and below them the bytes that each layer must move at least."""
+    figure = Figure(figsize=(8.4, 4.0), layout="constrained", facecolor=PAPER)
+    upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+    found = shapes()
+    x = np.arange(len(found))
+    upper.bar(x - 0.2, [times("forward")[one.name]["time_ms"] for one in found], 0.4, color=BLUE, label="forward")
+    upper.bar(x + 0.2, [times("backward")[one.name]["time_ms"] for one in found], 0.4, color=ORANGE, hatch="//",
+              edgecolor=PAPER, label="backward")  # fmt: skip
+    upper.set_ylabel("ms")
+    upper.legend(frameon=False)
+    numbers = [4 * BATCH * one.numbers / 1e6 for one in found]
+    lower.bar(x, numbers, 0.6, color=GREY, label="inputs and results")
+    lower.bar(x, [4 * one.weights / 1e6 for one in found], 0.6, bottom=numbers, color="#444444", label="weights")
+    lower.set_ylabel("MB")
+    lower.legend(frameon=False)
+    lower.set_xticks(x, [one.name for one in found], rotation=45, ha="right", fontsize=8)
+    for axes in (upper, lower):
+        axes.set_facecolor(PAPER)
+        axes.spines[["top", "right"]].set_visible(False)
+    return svg(figure, "lab13-layers")
+
+
+def back_table() -> str:
+    """The kernels of the way back at one layer, by the simulator."""
+    rng = np.random.default_rng(1)
+    choice = rng.integers(0, 2, (2, 64, 28, 28)).astype(np.uint8)
+    data = runs.run(runs.contract(f"{LAB}/01_winograd_backward_data"), SMALL, {"choice": choice}, constants={"POOL": 1})
+    filters = runs.run(runs.contract(f"{LAB}/02_winograd_backward_filter"), {"C": 64, "F": 64, "P": 2 * 7 * 7})
+    rows = []
+    for step, found in (("01", data), ("02", filters)):
+        for launch in found.launches:
+            c = launch.counters
+            rows.append(
+                (
+                    step,
+                    launch.kernel,
+                    f"{c.fma_instructions:,}",
+                    f"{c.fadd_instructions + c.fmul_instructions:,}",
+                    f"{c.global_load_bytes / 1e6:.2f} MB",
+                    f"{c.global_store_bytes / 1e6:.2f} MB",
+                )
+            )
+    return runs.table(("step", "kernel", ">multiply-adds", ">other operations", ">loaded", ">stored"), rows)
+
+
+TABLES = {"layers": layers_table, "whole": whole_table, "back": back_table}
+IMAGES = {"lab13-layers.svg": layers_picture}

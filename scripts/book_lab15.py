@@ -1,0 +1,175 @@
+"""The figures of docs/learn/lab15.md: two scans as trees and in counts, and how often atomics meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scripts import book_runs as runs
+from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
+
+import warpschool as ws
+from warpcourse.lab15_patterns.cases import atomic_lanes
+from warpcourse.lab15_patterns.lab import bytes_to_count
+
+LAB = "lab15_patterns"
+SMALL = 64
+"""elements of a scan that is drawn: the fewest that step 03 takes"""
+SCANS = ("02_kogge_stone", "03_work_efficient")
+MISTAKES = tuple(
+    f"{LAB}/{name}"
+    for name in (
+        "01_segmented_sum/plain_addition",
+        "01_segmented_sum/past_the_last_lane",
+        "02_kogge_stone/one_buffer_one_barrier",
+        "02_kogge_stone/half_the_steps",
+        "03_work_efficient/left_overwritten",
+        "03_work_efficient/no_gaps",
+        "04_look_back/tile_by_block",
+        "04_look_back/relaxed_store",
+        "05_histogram/plain_addition",
+        "06_compaction/itself_counted",
+    )
+)
+Edge = tuple[int, int, int]
+
+
+@dataclass
+class Round:
+    """What the lanes of a warp have loaded and stored since they began a round of a scan."""
+
+    number: int = 0
+    loaded: dict[int, set[int]] = field(default_factory=dict)
+    recent: dict[int, set[int]] = field(default_factory=dict)
+    """loaded since the last store"""
+    stored: dict[int, set[int]] = field(default_factory=dict)
+
+    def load(self, places: Mapping[int, Sequence[int]]) -> None:
+        """A round ends where, after a store, something is loaded that is new, or that was stored in it."""
+        for lane, some in places.items():
+            self.recent.setdefault(lane, set()).update(some)
+        begins = any(
+            not set(some) <= self.loaded.get(lane, set()) or set(some) & self.stored.get(lane, set())
+            for lane, some in places.items()
+        )
+        if self.stored and begins:
+            self.number, self.stored, self.loaded = self.number + 1, {}, {}
+        for lane, recent in self.recent.items():
+            self.loaded.setdefault(lane, set()).update(recent)
+
+    def store(self, places: Mapping[int, int]) -> set[Edge]:
+        """The edges that lead into the places."""
+        self.recent = {}
+        for lane, place in places.items():
+            self.stored.setdefault(lane, set()).add(place)
+        return {
+            (self.number, origin, place)
+            for lane, place in places.items()
+            for origin in self.loaded.get(lane, ())
+            if origin != place
+        }
+
+
+def edges(step: str) -> list[Edge]:
+    """(round, from, to): which other place's number goes into a place, of a scan in shared memory."""
+    tree = step.startswith("03")
+
+    def place_of(word: int) -> int:
+        """Step 03 leaves a word free after each 32; step 02 has two rows of sums."""
+        return word - word // 33 if tree else word % SMALL
+
+    seen = runs.seen(runs.contract(f"{LAB}/{step}"), {"n": SMALL}, constants={"SPAN": SMALL})
+    found: set[Edge] = set()
+    rounds: dict[int, Round] = {}
+    for request in (a for a in seen.accesses if a.space == "shared"):
+        own = rounds.setdefault(request.warp, Round())
+        words = dict(zip(request.lanes.tolist(), request.elements().tolist(), strict=True))
+        if request.kind == "load":
+            count = request.nbytes // 4
+            own.load({lane: [place_of(first + k) for k in range(count)] for lane, first in words.items()})
+        else:
+            found |= own.store({lane: place_of(word) for lane, word in words.items()})
+    return sorted(found)
+
+
+def _draw(axes: Axes, title: str, found: Sequence[Edge]) -> None:
+    rounds = sorted({number for number, _, _ in found})
+    for row, number in enumerate(rounds):
+        for _, origin, place in (edge for edge in found if edge[0] == number):
+            axes.plot([origin, place], [row, row + 1], color=ORANGE if origin > place else BLUE, linewidth=0.6)
+            axes.plot([place], [row + 1], "o", color=BLUE, markersize=1.5)
+    for place in range(SMALL):
+        axes.plot([place, place], [0, len(rounds)], color=GREY, linewidth=0.2, zorder=0)
+    axes.set(
+        xlim=(-0.7, SMALL - 0.3),
+        ylim=(len(rounds) + 0.3, -0.3),
+        xticks=range(0, SMALL, 16),
+        yticks=range(len(rounds) + 1),
+    )
+    axes.set_facecolor(PAPER)
+    axes.spines[:].set_visible(False)
+    axes.set(xlabel="place in shared memory", ylabel="round")
+    axes.set_title(title, fontsize=9)
+
+
+def trees_picture() -> str:
+    """Both scans: a line for each number that goes from one place to another."""
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained", facecolor=PAPER)
+    for axes, step, told in zip(
+        figure.subplots(1, 2), SCANS, ("02: all at once", "03: up and down a tree"), strict=True
+    ):
+        found = edges(step)
+        _draw(axes, f"{told}, {len(found)} lines", found)
+    return svg(figure, "lab15-trees")
+
+
+def scans_table() -> str:
+    """Counts of the two scans in a block, and of the one over all blocks."""
+    rows = []
+    for step in (*SCANS, "04_look_back"):
+        kernel = runs.contract(f"{LAB}/{step}")
+        size = {"n": 8192} | ({"first": 0} if step.startswith("04") else {})
+        c = runs.run(kernel, size).counters
+        warps = 8192 // 512 * (8 if step.startswith("03") else 16)
+        rows.append(
+            (
+                step[:2],
+                f"{c.operations / 8192:.2f}",
+                f"{c.barriers / warps:.0f}",
+                f"{c.shared_load_wavefronts + c.shared_store_wavefronts:,}",
+                f"{(c.global_load_bytes + c.global_store_bytes) / 8192:.2f}",
+            )
+        )
+    head = ("step", ">additions an element", ">barriers of a warp", ">passes of shared memory",
+            ">bytes of global memory an element")  # fmt: skip
+    return runs.table(head, rows)
+
+
+def atomics_table() -> str:
+    """Three ways to count bytes, for three kinds of data."""
+    plain = runs.printed("lab15", "count.cu")
+    ways = {"all to global memory": (plain, {"SHARED": 0}), "a histogram for each block": (plain, {"SHARED": 1}),
+            "the reference: one lane adds for its equals": (runs.contract(f"{LAB}/05_histogram"), {})}  # fmt: skip
+    rows = []
+    for told, (kernel, constants) in ways.items():
+        for kind, x in bytes_to_count().items():
+            found = runs.run(kernel, {"n": len(x)}, {"x": x}, constants=constants)
+            time = ws.predict_time(found.launches[0], gpu="h200")
+            assert time.us is not None, time.reason
+            rows.append(
+                (
+                    told,
+                    kind,
+                    f"{atomic_lanes(found, 'global', nbytes=1):,}",
+                    f"{atomic_lanes(found, 'shared'):,}",
+                    runs.us(time.us),
+                )
+            )
+    head = ("way", "65,536 bytes of", ">additions to global memory", ">to shared memory", ">predicted")
+    return runs.table(head, rows)
+
+
+TABLES = {"scans": scans_table, "atomics": atomics_table}
+IMAGES = {"lab15-trees.svg": trees_picture}
