@@ -134,24 +134,37 @@ def main() -> None:
     chosen = [case.name for case in cases(options.only) if options.only in case.name and case.name in record["cases"]]
     parts = [chosen[k :: options.jobs] for k in range(options.jobs)]
     with ProcessPoolExecutor(options.jobs) as pool:
-        told = list(pool.map(_predicted, parts, [options.gpu] * len(parts)))
-    rows = sorted((row for part in told for row in part), key=lambda row: chosen.index(row["case"]))
-    course = [row for row in rows if not row["case"].startswith(OWN)]
-    outside = [row for row in rows if row["case"].startswith(OWN)]
-    sets = {"references": course, "outside": outside}
-    figures = {name: summary(part) for name, part in sets.items() if part}
+        found = list(pool.map(_predicted, parts, [options.gpu] * len(parts)))
+    rows = sorted((row for part in found for row in part), key=lambda row: chosen.index(row["case"]))
+    figures = figures_of(rows)
     print(json.dumps(figures, indent=1))
-    if options.only:
-        return
-    low, high = _interval(course)
-    covered = [low <= row["measured_us"] / row["predicted_us"] <= high for row in outside if row["predicted_us"]]
+    if not options.only:
+        write(rows, record, options.gpu, out)
+
+
+def figures_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The figures of the course's references and of the other kernels."""
+    sets = {
+        "references": [row for row in rows if not row["case"].startswith(OWN)],
+        "outside": [row for row in rows if row["case"].startswith(OWN)],
+    }
+    return {name: summary(part) for name, part in sets.items() if part}
+
+
+def write(rows: list[dict[str, Any]], record: dict[str, Any], gpu: str, out: Path) -> None:
+    """The document of a machine's rows; of the H200 also what predictions say of themselves."""
+    figures = figures_of(rows)
+    low, high = _interval([row for row in rows if not row["case"].startswith(OWN)])
+    outside = [row for row in rows if row["case"].startswith(OWN) and row["predicted_us"]]
+    covered = [low <= row["measured_us"] / row["predicted_us"] <= high for row in outside]
     document = {
         "what": "predictions of the clock against times and counters of a GPU", "device": record["device"],
         "host": platform.machine(), "figures": figures, "interval": [low, high],
-        "coverage_outside": float(np.mean(covered)) if covered else None, "rows": rows,
+        "coverage_outside": float(np.mean(covered)) if covered else None,
+        "without": sorted(record["cases"].keys() - {row["case"] for row in rows}), "rows": rows,
     }  # fmt: skip
     out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    if options.gpu != DEFAULT:
+    if gpu != DEFAULT:
         return
     one = figures.get("outside", figures["references"])
     agreement = {

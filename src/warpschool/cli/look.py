@@ -250,7 +250,7 @@ def predict(
         str,
         typer.Option(
             "--gpu",
-            help="The machine: h200; not validated here: a100, gtx1650laptop, h100, rtx2080ti, rtx4090, t4.",
+            help="The machine: h200, h100; not validated here: a100, gtx1650laptop, rtx2080ti, rtx4090, t4.",
         ),
     ] = "h200",
     is_warm: Annotated[

@@ -585,7 +585,11 @@ def fetch_line(line: int, now: float, m: f64, fetched: i64, fetches: f64) -> flo
     took = m[M_NEAR_LINE]
     if cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now)) == 0:
         took = m[M_FAR_LINE]
-    fetches[lines] = max(fetches[lines], now) + took
+    if fetches[lines + 1] + 1.0 == float(line):  # lines behind each other are fetched ahead
+        fetches[lines] = max(fetches[lines] + took, now)
+    else:
+        fetches[lines] = max(fetches[lines], now) + took
+    fetches[lines + 1] = float(line)
     fetches[line] = fetches[lines]
     return fetches[line]
 

@@ -77,9 +77,10 @@ def predict_launch(
     cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
     launch_us = float(machine["clock"]["launch_us"])
     issued = _issued(tracer)
+    around = (launch_us - float(machine["clock"]["events_us"])) * mhz
     return LaunchTime(
-        cycles=cycles + (launch_us - float(machine["clock"]["events_us"])) * mhz, us=cycles / mhz + launch_us,
-        blocks_followed=len(order), blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
+        cycles=cycles + around, us=cycles / mhz + launch_us, blocks_followed=len(order), blocks_per_sm=mine,
+        resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
     )  # fmt: skip
 
 
@@ -226,7 +227,7 @@ class _Run:
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 1),
+            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")

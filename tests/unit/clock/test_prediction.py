@@ -89,12 +89,6 @@ def test_what_is_told_has_a_range_and_says_what_it_is() -> None:
     assert agreement().launches >= 60
 
 
-def test_asynchronous_engines_are_told_not_guessed() -> None:
-    found = predict_time("lab07/06")
-    assert found.us is None
-    assert str(found).startswith("no prediction for H200") and "asynchronous engines" in found.reason
-
-
 def test_a_gpu_that_nobody_described() -> None:
     with pytest.raises(WarpschoolError, match="no machine called 'h2000'"):
         predict_time(_chain(1), gpu="h2000")
