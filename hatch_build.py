@@ -1,7 +1,7 @@
 """Build hook: the course content travels in the wheel.
 
 A wheel gets labs, kernels, solutions, grader, the modules of a course's own labs (`warpcourse/`, where there are any),
-the recorded results that notebooks show, and the book's chapters, as `warpschool/_content/`.
+the recorded results that notebooks show, the book's chapters, and the specimens of cases, as `warpschool/_content/`.
 An editable install gets nothing: there the checkout's own files are used, and a copy would go stale.
 """
 
@@ -14,6 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDERS = (
     "labs", "kernels", "solutions", "grader", "warpcourse", "benchmarks/results", "docs/learn", "docs/images/learn",
+    "tests/specimens",
 )  # fmt: skip
 SUFFIXES = {".ipynb", ".cu", ".cuh", ".py", ".md", ".json", ".toml", ".png", ".svg", ".npz", ".txt"}
 LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", ".pytest_cache", ".ruff_cache"}

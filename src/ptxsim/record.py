@@ -90,5 +90,7 @@ class LaunchRecord:
     """in the order in which they were simulated, where somebody asked for them"""
     stored_to: tuple[str, ...] = ()
     """names of the allocations of which something was stored to or updated, with checks"""
+    complete: bool = True
+    """False where the launch was ended after too many accesses that went wrong: `hazards` has the first of each"""
     touched: tuple[Touched, ...] | None = None
     """in the place of `stored_to`, where a launch was to watch allocations and could"""

@@ -124,8 +124,9 @@ def _by_cluster(terms: Terms, blocks: Sequence[int]) -> Sequence[int]:
 class MemoryRequest:
     """One request: what the lanes of a warp load or store together.
 
-    `offsets`: int64 of shape (32,), each lane's byte offset in `array`, -1 for a lane that takes no part. `nbytes` is
-    the width per lane, `start` the place of the array in its block's shared memory (0 for global arrays).
+    `kind` is "load", "store", or "copy" for what a cp.async reads. `offsets`: int64 of shape (32,), each lane's byte
+    offset in `array`, -1 for a lane that takes no part. `nbytes` is the width per lane, `start` the place of the array
+    in its block's shared memory (0 for global arrays).
     """
 
     kernel: str
@@ -215,6 +216,14 @@ class _Told(Counts):
             super().shared_access(kind, line, address, active, size)
         self.tell("shared", kind, line, address, active, size)
 
+    def async_access(
+        self, line: int, address: np.ndarray, to: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int,
+        *, past_l1: bool,
+    ) -> None:  # fmt: skip
+        if self.count:
+            super().async_access(line, address, to, reading, active, size, past_l1=past_l1)
+        self.tell("global", "copy", line, address, reading, size)
+
     def tell(self, space: str, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
         for row in np.flatnonzero(active.any(axis=1)):
             places, mask = address[row].astype(np.int64), active[row]
@@ -239,6 +248,8 @@ class _Told(Counts):
 
 
 _ORDERED = frozenset({"atom", "red", "membar", "fence", "mbarrier", "call"})
+_SEEN_OUTSIDE = frozenset({"volatile", "gpu", "sys"})
+"""Modifiers of accesses that other blocks may look out for."""
 
 
 def depends_on_order(kernel: Kernel) -> bool:
@@ -248,7 +259,9 @@ def depends_on_order(kernel: Kernel) -> bool:
     the other, barrier objects are the block's own, and what is printed it sorts by block. Here blocks would run side
     by side, and so would warps. This list is the oracle's own, and must hold whatever orders blocks there.
     """
-    return any(i.opcode in _ORDERED or i.has("volatile") for b in kernel.blocks for i in b.instructions)
+    return any(
+        i.opcode in _ORDERED or not _SEEN_OUTSIDE.isdisjoint(i.modifiers) for b in kernel.blocks for i in b.instructions
+    )
 
 
 class _Scheduler:

@@ -335,7 +335,7 @@ class Launching:
 
         def work(worker: HostWorker) -> None:
             nonlocal done
-            while done < self.terms.blocks and not worker.struct.fault:
+            while done < self.terms.blocks and not worker.struct.fault and not worker.strayed:
                 kinds = {worker.hazards[k].kind for k in range(worker.struct.hazard_count)}
                 most = _ENOUGH_STEPS if kinds - {L.SAME_VALUE} else _MOST_STEPS
                 if worker.struct.exact_steps > most:
@@ -347,7 +347,7 @@ class Launching:
         in_threads([worker], work)
         worker.compile_then_run = None
         found = [h for h in self._hazards([worker]) if h.kind in PAIRS]
-        return found, done == self.terms.blocks and not worker.struct.fault
+        return found, done == self.terms.blocks and not worker.struct.stop and not worker.struct.fault
 
     def _order_shows(self, workers: list[HostWorker]) -> bool:
         """Whether the outcome depends on which block came first: hazards, faults, and limits for the whole launch."""
@@ -389,7 +389,7 @@ class Launching:
         ranges, lock = self._ranges(count), threading.Lock()
 
         def work(worker: HostWorker) -> None:
-            while not worker.struct.fault:
+            while not worker.struct.fault and not worker.strayed:
                 with lock:
                     blocks = next(ranges, None)
                 if blocks is None:
@@ -473,8 +473,9 @@ class Launching:
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
-            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed
-        )
+            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed,
+            complete=not any(w.strayed for w in workers),
+        )  # fmt: skip
 
 
 def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -556,7 +557,7 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
         if w.error is not None:
             raise w.error
     failed = next((w for w in workers if w.struct.fault), None)
-    if failed is None:
+    if failed is None or failed.strayed:  # its hazards say it
         return
     fault = failed.struct
     line = int(fault.fault_site)

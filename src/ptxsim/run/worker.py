@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ptxsim import system
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
 from ptxsim.errors import MemoryLimitExceeded
@@ -39,6 +40,9 @@ WARPGROUP = 4
 """Warps of a warpgroup."""
 _MOST_RESIDENT, _MOST_RESIDENT_BYTES = 264, 384 << 20
 """Blocks that may wait for each other at a time: two for each multiprocessor of the largest GPU; and their memory."""
+MOST_STRAYS = 1 << 16
+"""Accesses of warps that may be out of bounds or misaligned; one more ends a launch. Each takes as long as dozens of
+others, so that a loop which walks out of its arrays and never ends would take minutes to use up its budget."""
 _MOST_RESTING = 4 << 20
 """Bytes of a worker that is kept for a later launch."""
 _PATIENCE_S = 0.15
@@ -84,7 +88,7 @@ def available_threads() -> int:
     """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
     if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
         return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = system.processors()
     try:
         with open("/sys/fs/cgroup/cpu.max") as f:
             quota, period = f.read().split()
@@ -139,7 +143,7 @@ class HostWorker:
         self.error: BaseException | None = None
         self._make_queues()
         self._ready_masked()
-        s.block_budget, s.launch_budget = setup.block_budget, setup.launch_budget
+        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
@@ -178,7 +182,7 @@ class HostWorker:
         s.params = setup.params.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
-        s.block_budget, s.launch_budget = setup.block_budget, setup.launch_budget
+        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         self._ready_masked()
         return True
 
@@ -340,6 +344,11 @@ class HostWorker:
         return MASKED(self.setup.code.masked_address)(context, worker)
 
     @property
+    def strayed(self) -> bool:
+        """Whether it has ended because of `MOST_STRAYS`."""
+        return int(self.struct.strays) < 0
+
+    @property
     def steps(self) -> int:
         """Loop iterations that this worker's blocks have taken."""
         s = self.struct
@@ -433,7 +442,7 @@ def _forget() -> None:
     _idle.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+system.after_fork(_forget)
 
 
 def start(works: list[Callable[[], object]]) -> list[Task]:
@@ -507,8 +516,10 @@ def in_threads(
         for worker in own:
             work(worker)
         for task in tasks:
-            while not task.wait(_POLL_S if cut_short else None):
-                if cut_short is not None and cut_short():
+            if cut_short is None:
+                system.wait(task)
+            while cut_short is not None and not task.wait(_POLL_S):
+                if cut_short():
                     _stop(workers, tasks, math.inf)
                     return True
     except BaseException:
@@ -540,5 +551,5 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:  # raised again where it was waited for
             outcome.set_exception(error)
 
-    start([run])
+    system.wait(start([run])[0])
     return outcome.result()

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from warpschool.cli import learn, look, programs, teach
+from warpschool.cli import learn, look, programs, quiz, teach
 from warpschool.cli.output import EXIT_CODES
 from warpschool.version import __version__
 
@@ -53,7 +53,7 @@ for command, panel in (
     (look.bench, LOOK), (look.warm, LOOK), (programs.run, PROGRAMS), (programs.adopt, PROGRAMS),
     (programs.nvcc, PROGRAMS),
     (learn.start, LEARN), (learn.status, LEARN), (learn.check, LEARN), (learn.hint, LEARN), (learn.diff, LEARN),
-    (learn.solution, LEARN), (learn.lab, LEARN),
+    (learn.solution, LEARN), (learn.lab, LEARN), (quiz.quiz, LEARN),
     (teach.quickstart, TEACH), (teach.release, TEACH), (teach.import_, TEACH), (teach.grade, TEACH),
     (teach.alike, TEACH), (teach.rubric, TEACH), (teach.feedback, TEACH), (teach.export, TEACH),
     (teach.new_lab, TEACH),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,19 @@ from warpschool.device.sim import SimDevice, SimLoadedKernel, SimModule
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 
+_BARRIERS = ("bar", "barrier")
 STEP_LIMIT = 1 << 20
 """Basic blocks that the traced block may execute: far more than a picture needs."""
 
 
+@dataclass(frozen=True, eq=False)
 class WarpRequest(ptxsim.MemoryRequest):
     """One request: what the lanes of a warp load or store together, and what that costs."""
+
+    phase: int = 0
+    """how many barriers of its block the warp has passed before"""
+    launch: int = 0
+    """which launch of the file it belongs to"""
 
     @property
     def lanes(self) -> np.ndarray:
@@ -193,6 +200,7 @@ class _TracingDevice(SimDevice):
         super().__init__(memory_limit_bytes=1 << 30)
         self.traced_block = block
         self.accesses: list[WarpRequest] = []
+        self.launches = 0
 
     def loaded(self, module: SimModule, kernel: ptxsim.SimKernel) -> SimLoadedKernel:
         return _TracedKernel(module, kernel)
@@ -204,9 +212,9 @@ class _TracedKernel(SimLoadedKernel):
         options: LaunchOptions,
     ) -> Outcome:  # fmt: skip
         device: Any = self.device
-        device.accesses += _traced(
-            self.sim, grid, block, arguments, device.memory, shared_bytes, device.traced_block
-        )  # fmt: skip
+        found = _traced(self.sim, grid, block, arguments, device.memory, shared_bytes, device.traced_block)
+        device.accesses += [replace(request, launch=device.launches) for request in found]
+        device.launches += 1
         return not_measured("the interpreter")
 
 
@@ -230,6 +238,10 @@ class _Requests(ptxsim.Watcher):
 
     ordered: str
     kept: list[WarpRequest] = field(default_factory=list)
+    phase: int = 0
+
+    def step(self, state: Any, instruction: Any, active: np.ndarray) -> None:
+        self.phase += instruction.opcode in _BARRIERS and "warp" not in instruction.modifiers
 
     def request(self, request: ptxsim.MemoryRequest) -> None:
         if self.ordered:
@@ -237,4 +249,4 @@ class _Requests(ptxsim.Watcher):
                 f"{self.ordered} orders its warps (atomics, fences, printf), so its requests are not traced",
                 next_step="Trace a kernel without them.",
             )
-        self.kept.append(WarpRequest(**vars(request)))
+        self.kept.append(WarpRequest(**vars(request), phase=self.phase))

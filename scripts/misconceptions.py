@@ -1,0 +1,94 @@
+"""Writes docs/teach/misconceptions.md from grader/misconceptions.toml, specimens, criteria and concept checks.
+
+    python scripts/misconceptions.py [--check]
+
+Each row is put together from what its parts say themselves: verdict and line from the specimen, the hint from the
+grader, the question from the lab's quiz. A part that is not there ends the script with the row's name.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+from warpschool.authoring import specimens
+from warpschool.course import Course
+from warpschool.grading.criteria import criteria_of
+from warpschool.questions import find_question
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "grader" / "misconceptions.toml"
+PAGE = ROOT / "docs" / "teach" / "misconceptions.md"
+
+HEAD = """<!-- Written by `python scripts/misconceptions.py` from grader/misconceptions.toml. Do not edit. -->
+
+# Misconceptions
+
+{count} things that students believe of GPUs and that are not so. For each there is a wrong kernel, which tests check;
+the verdict that it gets, and the line that is blamed; the first hint that its author is shown; and a concept check that
+asks about it beforehand: `warpschool quiz lab02/two-barriers`, or `ws.quiz("lab02")` in the notebook.
+
+In class the question comes first; let the answers be argued, then run the specimen.
+
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    rows = tomllib.loads(SOURCE.read_text("utf-8"))["misconception"]
+    course = Course(ROOT)
+    text = HEAD.format(count=len(rows))
+    labs = sorted({row["specimen"].split("/")[0] for row in rows})
+    for lab in labs:
+        text += f"## {lab}\n\n"
+        text += "".join(_entry(course, row) for row in rows if row["specimen"].startswith(f"{lab}/"))
+    return text.rstrip() + "\n"
+
+
+def _entry(course: Course, row: Mapping[str, str]) -> str:
+    name = row["specimen"]
+    specimen = specimens.read(_path(name))
+    step = course.step("/".join(name.split("/")[:2]))
+    hints = {criterion.title: criterion.hint for criterion in criteria_of(step)}
+    if row["criterion"] not in hints:
+        raise SystemExit(f"{row['id']}: {step} has no criterion {row['criterion']!r}")
+    question = find_question(row["question"], course)
+    line = specimen.at.strip().splitlines()[-1].strip() if specimen.at.strip() else ""
+    blamed = f", at `{line}`" if line else ""
+    hint = hints[row["criterion"]][0]
+    return (
+        f"### {row['believes'].rstrip('.')}\n\n{row['truth']}\n\n"
+        f"- Specimen: `{_path(name).relative_to(ROOT).as_posix()}`: {specimen.why}\n"
+        f"- Diagnosis: **{specimen.verdict}**, {specimen.verdict.meaning}{blamed}\n"
+        f"- Hint of “{row['criterion']}”: {hint}\n"
+        f"- Question: `{question.name}`: {question.ask.splitlines()[0]}\n\n"
+    )
+
+
+def _path(name: str) -> Path:
+    base = ROOT / "tests" / "specimens" / name
+    found = [path for path in (base.with_suffix(".toml"), base.with_suffix(".cu")) if path.is_file()]
+    if not found:
+        raise SystemExit(f"there is no specimen {base}")
+    return found[0]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
+    text = page()
+    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
+        return 0
+    if parser.parse_args().check:
+        print(f"{PAGE.relative_to(ROOT)} is out of date: run python scripts/misconceptions.py", file=sys.stderr)
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"written: {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
