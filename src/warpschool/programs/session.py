@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import tempfile
@@ -56,6 +57,8 @@ _FORMATS = {0: "i", 1: "u", 2: "f"}
 _MOST_CALLS = 100_000
 _MOST_FOLLOWED = 64 << 20
 """Bytes of an allocation whose use by several streams is followed."""
+_UNMASKED = re.compile(r"\b(vote|shfl)((?!\.sync)\.[^;]*);")
+"""Votes and shuffles as they were until CUDA 8, which ptxas refuses and the simulator runs."""
 _SMALL_LAUNCH = 20_000
 """Instructions of warps."""
 _ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")
@@ -242,7 +245,7 @@ class Session:
         if function.module not in self._resources:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "module.ptx"
-                path.write_text(self._ptx(function.module), "utf-8")
+                path.write_text(_UNMASKED.sub(r"\1.sync\2, 0xffffffff;", self._ptx(function.module)), "utf-8")
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
                 command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
@@ -785,7 +788,7 @@ class Session:
             self.findings.kernel("unchecked-launch", kernel, 0, places, None, **facts)
         if self._ignored is not None and self.ended and not self._status:
             places, facts = self._ignored
-            self.findings.host("ignored-error", places, **facts)
+            self.findings.host("ignored-error", places, None, **facts)
         if leaks and self.ended and not self.fatal:  # a lost device takes no cudaFree
             for piece in self._left:
                 self.findings.leak(piece)
