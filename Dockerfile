@@ -25,7 +25,11 @@ COPY benchmarks/results benchmarks/results
 COPY docs/learn docs/learn
 COPY docs/images/learn docs/images/learn
 COPY tests/specimens tests/specimens
-RUN pip install --constraint constraints.txt '.[lab]' \
+# Lab 14 and a student's own programs are built by nvcc, which is a package, and by the system's g++.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ make \
+    && rm -rf /var/lib/apt/lists/* \
+    && pip install --constraint constraints.txt '.[lab,programs]' \
     && useradd --create-home student \
     && install --directory --owner=student /home/student/course
 USER student

@@ -98,7 +98,7 @@ $(CORE): pyproject.toml constraints.txt
 
 $(LAB): $(CORE)
 	@echo "[3/3] installing JupyterLab"
-	@$(PIP) --no-build-isolation --editable '.[lab]'
+	@$(PIP) --no-build-isolation --editable '.[lab,programs]'
 	@touch $@
 
 $(DEV): $(CORE)

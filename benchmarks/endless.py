@@ -122,7 +122,8 @@ def keep(path: Path, rows: dict[str, dict[str, Any]], each: int) -> None:
     merged = before | rows
     order = [step.name for step in Course.find().steps()]
     made = {
-        "each": each, "most_s": MOST_S, "processor": processor(), "versions": library_versions(),
+        "each": each, "most_s": MOST_S, "processor": processor(),
+        "load_average": round(os.getloadavg()[2], 1), "versions": library_versions(),
         "steps": {name: merged[name] for name in order if name in merged},
     }  # fmt: skip
     path.write_text(json.dumps(made, indent=1) + "\n", "utf-8")

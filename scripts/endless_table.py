@@ -28,7 +28,7 @@ def table() -> str:
     lines = [
         f"Of {loops:,} loops of {len(found['steps'])} references, {each}, each made endless and checked by itself, "
         f"{_count(over)} took more than {found['most_s']:g} s of processor time, the compiler's included, "
-        f"on an {found['processor']}:",
+        f"on an {found['processor']} at a load average of {found['load_average']:.0f}:",
         "",
         "| lab | references | loops | verdicts | over | the dearest | of it |",
         "|---|---:|---:|---|---:|---:|---|",

@@ -31,7 +31,7 @@ HEAD = """<!-- Written by `python scripts/misconceptions.py` from grader/misconc
 the verdict that it gets, and the line that is blamed; the first hint that its author is shown; and a concept check that
 asks about it beforehand: `warpschool quiz lab02/two-barriers`, or `ws.quiz("lab02")` in the notebook.
 
-In class: ask the question first, let the answers be argued, then run the specimen.
+In class the question comes first; let the answers be argued, then run the specimen.
 
 """
 

@@ -273,6 +273,31 @@ def _mean(ratios: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, ratios)) / len(ratios))
 
 
+def attention_table() -> str:
+    """Lab 16's attention on tensor cores beside PyTorch's, from benchmarks/attention.py."""
+    found = _figures("attention_h100.json")
+    if found is None:
+        return f"{NOT_MEASURED} `python benchmarks/attention.py` measures it on a GPU."
+    rows = [row for row in found["rows"] if row["part"] == "forward"]
+    rival, other = list(dict.fromkeys(row["reference"] for row in rows))
+    mean = _mean([row["ratio"] for row in rows if row["reference"] == rival])
+    lines = [
+        f"Lab 16's `06_tensor_cores` on an {found['device']}: 16,384 tokens in all, halves with float32 sums, in turns "
+        f"with PyTorch {found['torch']}'s attention by the back ends named, L2 flushed. Geometric mean of the speeds "
+        f"beside {rival}: {mean:.2f}.",
+        "", f"| text | D | whole | of {rival}'s speed | of {other}'s | causal | of {rival}'s speed | of {other}'s |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for d, length in sorted({(row["sizes"]["D"], row["sizes"]["N"]) for row in rows}):
+        cells = []
+        for causal in (0, 1):
+            wanted = {"D": d, "N": length, "causal": causal}
+            pair = [row for row in rows if wanted.items() <= row["sizes"].items()]
+            cells += [f"{pair[0]['rate']:.0f} TFLOP/s", *(f"{row['ratio']:.2f}" for row in pair)]
+        lines.append(f"| {length:,} tokens | {d} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -290,6 +315,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "convolution": convolution_table,
     "split": split_table,
     "networks": networks_table,
+    "attention": attention_table,
     "training": training_table,
 }
 

@@ -3,9 +3,9 @@
     python scripts/release.py [--python 3.12 ...] [--image]
 
 For each Python from 3.11 on that is found (on PATH, and of pyenv) a fresh virtual environment gets the wheel, with its
-packages as constraints.txt pins them, and goes a student's first way: `doctor`, a copy of the course, the untouched
-starter, the solution. The wheel's size, and processor time and elapsed time of each Python's way, go to
-benchmarks/results/release.json. --image builds the image of the Dockerfile for x86-64 and ARM, where docker's daemon is.
+packages as constraints.txt pins them, and goes a student's first way: `doctor`, a copy of the course, the starter,
+the solution. The wheel's size, and processor time and elapsed time of each Python's way, go to
+benchmarks/results/release.json. --image builds the Dockerfile's image for x86-64 and ARM, where docker's daemon is.
 
 The release is refused where CHANGELOG.md has no section of the version that pyproject.toml names, or CITATION.cff
 names another one: the wheel is made and tried all the same, and the exit code is 1.

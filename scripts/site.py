@@ -34,6 +34,8 @@ from warpschool.atomic import write_file
 from warpschool.counters import DERIVED
 from warpschool.course import Course, Lab
 from warpschool.questions import questions
+from warpschool.show.page import notebook_box
+from warpschool.show.pictures import names, picture
 from warpschool.show.questions import check_yourself
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,6 +102,7 @@ def prepare(source: Path, *, run: bool) -> None:
 
 
 _SOURCES = "## Sources\n"
+_PICTURE = re.compile(r"<!-- picture: ([\w-]+) -->")
 
 
 def _add_questions(lab: Lab, chapter: Path) -> None:
@@ -108,13 +111,33 @@ def _add_questions(lab: Lab, chapter: Path) -> None:
     if not asked:
         return
     told = f"Think first, then unfold. `warpschool quiz {lab.name[:5]}` asks them in a terminal."
-    section = f"## Check yourself\n\n{told}\n\n{check_yourself(asked)}\n\n"
+    pictures, text = _pictures(lab, chapter)
+    section = f"{pictures}## Check yourself\n\n{told}\n\n{check_yourself(asked)}\n\n"
     if not chapter.is_file():
         page = chapter.with_name(f"{lab.name[:5]}-check.md")
         page.write_text(f"# {lab.name}\n\n{section}", encoding="utf-8")
         return
-    text, sign, sources = chapter.read_text(encoding="utf-8").partition(_SOURCES)
+    text, sign, sources = text.partition(_SOURCES)
     chapter.write_text(f"{text.rstrip()}\n\n{section}{sign}{sources}", encoding="utf-8")
+
+
+def _pictures(lab: Lab, chapter: Path) -> tuple[str, str]:
+    """(a section with those of the lab's pictures that the chapter does not place, the chapter with the others)."""
+    text = chapter.read_text(encoding="utf-8") if chapter.is_file() else ""
+    begin = f"{lab.name[:5]}/"
+    drawn = {name.removeprefix(begin): _drawn(name) for name in names(Course(ROOT)) if name.startswith(begin)}
+    if unknown := set(_PICTURE.findall(text)) - set(drawn):
+        raise SystemExit(f"{chapter.name} asks for pictures that nobody draws: {', '.join(sorted(unknown))}")
+    left = "\n\n".join(html for name, html in drawn.items() if name not in _PICTURE.findall(text))
+    told = "From records of the simulator; arrow keys step through them."
+    section = f"## In motion\n\n{told}\n\n{left}\n\n" if left else ""
+    return section, _PICTURE.sub(lambda match: drawn[match[1]], text)
+
+
+def _drawn(name: str) -> str:
+    """A picture as one block of HTML, which Markdown leaves alone: without empty lines."""
+    lines = notebook_box(picture(name, Course(ROOT)).html()).splitlines()
+    return "\n".join(line for line in lines if line.strip())
 
 
 _NOTEBOOK_LINK = re.compile(r"\]\(\.\./\.\./labs/(lab\d\d_\w+)/\1\.ipynb\)")

@@ -25,7 +25,7 @@ constexpr int PITCH_P = TSK + 16;  // two neighbouring rows of probabilities lie
 constexpr int SHARED = 4 * (TSQ * PITCH + TSK * PITCH + TSK * D + TSQ * PITCH_P);
 constexpr unsigned ALL = 0xffffffffu;
 
-static_assert(SHARED <= 99 * 1024, "a block fits into what a GeForce has");
+static_assert(SHARED <= 227 * 1024, "a block of an H100 has 227 KB of shared memory");
 static_assert(D % (4 * ACROSS) == 0, "a row of O is shared out by float4s");
 static_assert(TSQ % DOWN == 0 && TSK % ACROSS == 0 && TSK % 4 == 0, "the threads' scores cover the tile exactly");
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from warpschool.show.access import show_access as show_access
     from warpschool.show.diff import diff as diff
     from warpschool.show.fragments import show_fragments as show_fragments
+    from warpschool.show.pictures import picture as picture
     from warpschool.show.prediction import predict_time as predict_time, whatif as whatif
     from warpschool.show.roofline import roofline as roofline
     from warpschool.show.stepping import trace as trace

@@ -107,6 +107,13 @@ def test_pictures_are_stepped_through_by_keyboard(displays, look, chrome):
     assert "Pause" in play.text
     play.send_keys(Keys.ENTER)
     assert "Play" in play.text
+    play.send_keys(Keys.END)
+    assert chrome.execute_script(SHOWN)[-1]
+    assert chrome.find_element("css selector", ".place").text == f"{count} of {count}"
+    play.send_keys(Keys.ARROW_LEFT)
+    assert chrome.execute_script(SHOWN)[-2]
+    play.send_keys(Keys.HOME)
+    assert chrome.execute_script(SHOWN)[0]
 
 
 def test_nothing_plays_for_those_who_want_no_motion(displays, look, chrome):

@@ -268,7 +268,7 @@ def test_the_debugger_steps_in_a_notebook(open_lab):
     notebook.write(setup, f'ws.trace("{step}", {{"M": 20, "N": 20, "K": 4}})')
     notebook.run(setup)
     output = notebook.output(setup)
-    button = output.find_element("css selector", "button[data-move='step']")
+    button = output.find_element("css selector", "[data-part='panel'] [data-do='next']")
     assert button.is_displayed(), "the script has run"
     status = output.find_element("css selector", "[data-part='status']")
     assert status.text.startswith("step 0 of")

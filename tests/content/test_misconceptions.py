@@ -1,4 +1,4 @@
-"""The page of misconceptions is what its script writes, and each specimen fails the criterion whose hint is shown."""
+"""Misconceptions and syllabus are what their scripts write; each specimen fails the criterion whose hint is shown."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ def test_there_are_enough_each_once_and_every_lab_has_one():
     assert {row["specimen"][:5] for row in ROWS} == {f"lab{number:02}" for number in range(16)}
 
 
-def test_the_page_is_what_its_script_writes():
-    """Which reads each specimen, criterion and question, and ends where one is not there."""
-    command = [sys.executable, str(ROOT / "scripts" / "misconceptions.py"), "--check"]
+@pytest.mark.parametrize("script", ["misconceptions.py", "syllabus.py"])
+def test_the_page_is_what_its_script_writes(script):
+    """The first reads each specimen, criterion and question, and ends where one is not there."""
+    command = [sys.executable, str(ROOT / "scripts" / script), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -106,7 +106,7 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
         return "no such folder"
     library = _first(root, _LIBRARIES.get(sys.platform, _LIBRARIES["linux"]))
     if library is None:
-        return "no NVRTC"
+        return "no nvrtc64_*.dll" if sys.platform == "win32" else "no libnvrtc.so"
     folders = [root / "include", *root.glob("targets/*/include"),
                *(root / part / "include" for part in ("cuda_runtime", "cuda_nvcc", "cuda_crt", "cuda_cccl", "curand")),
                root / "include/cccl", root / "cuda_cccl/include/cccl"]  # fmt: skip

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import Any
 
+from warpschool.show import player
 from warpschool.show.page import details, escape, notebook_box
 from warpschool.show.source import coloured_html
 from warpschool.show.svg import Svg, image
@@ -91,16 +90,4 @@ def _pictures(frames: Sequence[View]) -> str:
     )
     if len(frames) == 1:
         return f'<div class="frames">{shown}</div>'
-    signs = {"first": "|◂ First", "back": "◂ Back", "play": "▸ Play", "next": "▸| Next"}
-    buttons = "".join(f'<button type="button" data-do="{do}">{sign}</button>' for do, sign in signs.items())
-    controls = (
-        f'<div class="controls" role="group" aria-label="Step through {len(frames)} pictures" hidden>{buttons}'
-        f'<span role="status" class="place">1 of {len(frames)}</span></div>'
-    )
-    return f'<div class="frames">{controls}{shown}</div><script>{stepping()}</script>'
-
-
-@cache
-def stepping() -> str:
-    """The script that steps through pictures."""
-    return (resources.files("warpschool.show") / "frames.js").read_text(encoding="utf-8").strip()
+    return f'<div class="frames">{player.controls(len(frames), "pictures")}{shown}</div>{player.script()}'

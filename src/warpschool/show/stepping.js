@@ -9,14 +9,13 @@
     for (const name of step.gone) delete state[name];
     states.push(state);
   }
-  let at = 0;
   function cell(tag, text, kind) {
     const made = document.createElement(tag);
     made.textContent = text;
     if (kind) made.className = kind;
     return made;
   }
-  function show() {
+  function show(at) {
     const step = data.steps[at];
     root.querySelectorAll("tr[data-line]").forEach((row) => {
       const here = Number(row.dataset.line) === step.line;
@@ -42,33 +41,25 @@
       body.append(row);
     }
   }
-  function go(target) {
-    at = Math.max(0, Math.min(data.steps.length - 1, target));
-    show();
-  }
+  const player = window.warpschoolPlayer(part("panel"), part("panel").querySelector(".controls"), states.length, show);
   function sameLine(direction) {
-    const line = data.steps[at].line;
+    const at = player.at(), line = data.steps[at].line;
     for (let n = at + direction; n >= 0 && n < data.steps.length; n += direction)
-      if (data.steps[n].line === line) return n;
-    return at;
+      if (data.steps[n].line === line) return player.go(n);
   }
-  const moves = {
-    first: () => go(0), back: () => go(at - 1), step: () => go(at + 1), last: () => go(data.steps.length - 1),
-    before: () => go(sameLine(-1)), again: () => go(sameLine(1)),
-  };
+  const moves = { before: () => sameLine(-1), again: () => sameLine(1) };
   root.querySelectorAll("button[data-move]").forEach((b) => b.addEventListener("click", moves[b.dataset.move]));
   root.querySelectorAll("tr[data-line] button").forEach((b) => b.addEventListener("click", () => {
     const line = Number(b.closest("tr").dataset.line);
-    const later = data.steps.findIndex((s, n) => n > at && s.line === line);
-    go(later >= 0 ? later : data.steps.findIndex((s) => s.line === line));
+    const later = data.steps.findIndex((s, n) => n > player.at() && s.line === line);
+    player.go(later >= 0 ? later : data.steps.findIndex((s) => s.line === line));
   }));
   part("panel").addEventListener("keydown", (event) => {
-    const keys = { ArrowRight: "step", ArrowLeft: "back", ArrowDown: "again", ArrowUp: "before", Home: "first", End: "last" };
+    const keys = { ArrowDown: "again", ArrowUp: "before" };
     if (!(event.key in keys)) return;
     moves[keys[event.key]]();
     event.preventDefault();
     event.stopPropagation();
   });
   part("panel").hidden = false;
-  show();
 })(document.getElementById("__ID__"));

@@ -12,6 +12,7 @@ from typing import Any, ParamSpec
 
 from warpschool.inspect.debugger.pages import changed, drawn_lanes, lane_ranges, lane_texts, where
 from warpschool.inspect.debugger.recording import Moment, Recording, trace as record
+from warpschool.show import player
 from warpschool.show.page import details, escape, notebook_box, scrolling
 from warpschool.show.source import code_table, coloured_lines, pieces_html
 from warpschool.show.table import Cell, Table
@@ -30,10 +31,8 @@ _STYLE = """
 .warpschool .stepping td.wide { text-align: left; }
 .warpschool .stepping [data-part=lanes] { font-family: ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre; }
 """
-_BUTTONS = (
-    ("first", "first"), ("back", "← back"), ("step", "step →"), ("last", "last"), ("before", "↑ this line before"),
-    ("again", "↓ this line again"),
-)  # fmt: skip
+_BUTTONS = (("before", "↑ this line before"), ("again", "↓ this line again"))
+"""beside those of the player"""
 
 
 class ShownRecording(Recording):
@@ -66,9 +65,9 @@ def stepping_html(recording: Recording) -> str:
     return notebook_box(
         f'<style>{_STYLE}</style><div class="stepping" id="{name}"><p><b>{escape(recording)}</b></p>'
         + "".join(f"<p>{escape(text)}</p>" for text in _notes(recording, count))
-        + _panel(recording, {step["line"] for step in steps})
+        + _panel(recording, {step["line"] for step in steps}, count)
         + _table(moments)
-        + f'<script type="application/json">{document}</script></div><script>{script}</script>'
+        + f'<script type="application/json">{document}</script></div>{player.script()}<script>{script}</script>'
     )
 
 
@@ -107,7 +106,7 @@ def _texts(moment: Moment, name: str) -> list[str]:
     return texts[:1] if len(set(texts)) == 1 else texts
 
 
-def _panel(recording: Recording, visited: set[int]) -> str:
+def _panel(recording: Recording, visited: set[int], count: int) -> str:
     """The part that the script brings to life; hidden without one."""
     buttons = "".join(f'<button type="button" data-move="{move}">{text}</button>' for move, text in _BUTTONS)
     heads = "".join(f'<th scope="col">{lane}</th>' for lane in range(32))
@@ -118,8 +117,9 @@ def _panel(recording: Recording, visited: set[int]) -> str:
         '<tbody data-part="variables"></tbody></table>',
     )
     return (
-        '<div data-part="panel" role="group" aria-label="step through the recording; arrow keys move" hidden>'
-        f'<div>{buttons}</div><p data-part="status" role="status"></p><p data-part="lanes"></p>'
+        '<div data-part="panel" role="group" aria-label="the recording" hidden>'
+        f'{player.controls(count, "steps")}<div>{buttons}</div>'
+        '<p data-part="status" role="status"></p><p data-part="lanes"></p>'
         f"{_source(recording, visited)}{variables}</div>"
     )
 

@@ -210,11 +210,10 @@ def _finding(parts: Sequence[Part], grids: Mapping[str, _Grid]) -> str:
     for request, lanes in parts:
         if request.kind != "store":
             counts[request.space] += _elements(request, lanes, grids[request.array]).size
-    said = f"It loads {counts['global']:,} elements from global memory"
-    if not counts["shared"]:
-        return f"{said}."
+    told = [f"loads {counts['global']:,} elements from global memory"] if counts["global"] else []
     ratio = f", {counts['shared'] / counts['global']:.3g} for each of them" if counts["global"] else ""
-    return f"{said} and reads {counts['shared']:,} from shared memory{ratio}."
+    told += [f"reads {counts['shared']:,} from shared memory{ratio}"] if counts["shared"] else []
+    return f"It {' and '.join(told) or 'loads nothing'}."
 
 
 def _sheet(scenes: Sequence[_Scene]) -> Table:

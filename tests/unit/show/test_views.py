@@ -136,8 +136,8 @@ def test_pictures_that_follow_each_other_have_buttons_and_a_still():
     assert len(images(markup)) == 6 and "6 of the warp's 8 requests are drawn." in html.unescape(markup)
     assert markup.count('<figure class="frame" hidden>') == 5, "without a script one picture stands still"
     buttons = re.findall(r'<button type="button" data-do="(\w+)">', markup)
-    assert buttons == ["first", "back", "play", "next"]
-    assert 'role="group" aria-label="Step through 6 pictures" hidden' in markup
+    assert buttons == ["first", "back", "play", "next", "last"]
+    assert 'role="group" aria-label="Step through 6 pictures; arrow keys move" hidden' in markup
     assert "prefers-reduced-motion" in markup
 
 
