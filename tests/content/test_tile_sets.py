@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,45 @@ def test_register_tiles_are_right(shape: tuple[int, ...]) -> None:
     check_convolution("12_register_tiles", constants, problem)
     fixed = {"FIXED_C": 2, "FIXED_H": 12, "FIXED_W": 12, "FIXED_F": 41, "FIXED_PAD": 0}
     check_convolution("12_register_tiles", constants | fixed, problem)
+
+
+@pytest.mark.parametrize(
+    ("step", "more"),
+    [("04_split_c_warp", {"WC": 2, "TK": 2}), ("05_split_c_block", {"BC": 2, "TK": 1}),
+     ("06_split_c_grid", {"SPLITS": 2, "TK": 1})],
+)  # fmt: skip
+def test_channels_are_split_right_with_wide_tiles(step: str, more: dict[str, int]) -> None:
+    """Planes in shared memory are padded: their rows end where no row of the next one begins."""
+    problem = Convolution(batch=1, channels=5, height=9, width=19, filters=32, rows=3, cols=3, pad=1)
+    found = Course.find().step(f"lab12_split_channels/{step}")
+    contract = parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
+    x, w = problem.arrays(np.random.default_rng(1))
+    given = {"x": x, "w": np.ascontiguousarray(w.transpose(1, 2, 3, 0))}
+    program = Program(contract, device="sim", constants={"TH": 3, "TW": 8, "BH": 1, "BW": 2, "STEP": 4} | more)
+    run = program.run(problem.sizes, given)
+    assert np.abs(run.outputs["y"] - convolve(x, w, pad=1)).max() < 1e-4
+    assert run.hazards == ()
+
+
+def rule() -> dict:
+    return runpy.run_path(str(BENCHMARKS / "tile_rule.py"), run_name="rule")
+
+
+def test_the_rule_knows_every_tile_set(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = rule()
+    assert set(found["paces"]()) == set(SETS)
+    small, large = (found["choose"](shape, sms=132) for shape in ((100, 100, 100), (4096, 4096, 4096)))
+    assert small[0] * small[1] < large[0] * large[1]
+
+
+def test_the_rule_finds_the_pace_that_times_were_made_with(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = rule()
+    tiles, pace = SETS[0], found["Pace"](400.0, 700.0, 2.0, found["together"](SETS[0]))
+    shapes = [(64 * k, 128 * j, 256 * i) for k in (1, 9, 50) for j in (1, 7, 40) for i in (1, 8)]
+    times = [(shape, found["time_us"](tiles, pace, shape, sms=132)) for shape in shapes]
+    again = found["fitted"](tiles, times, sms=132)
+    errors = [found["time_us"](tiles, again, shape, sms=132) / us for shape, us in times]
+    assert min(errors) > 0.97 and max(errors) < 1.03
+    assert found["blocks"](tiles, (129, 257, 8)) == 4
