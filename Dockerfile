@@ -1,9 +1,13 @@
 # warpschool in a container: the course, its compiler and JupyterLab.
 #
 #   docker build --tag warpschool .                              without a GPU: kernels run on the simulator
+#   docker buildx build --platform linux/amd64,linux/arm64 --tag warpschool .        for both kinds of processor
 #   docker build --tag warpschool:gpu --target gpu .             with CuPy: the same kernels run on the GPU
 #   docker run --rm -it -p 127.0.0.1:8888:8888 -v warpschool:/home/student/course warpschool
 #   docker run --rm -it --gpus all -p 127.0.0.1:8888:8888 -v warpschool:/home/student/course warpschool:gpu
+#
+# All packages have wheels for x86-64 and for 64-bit ARM: Apple silicon, Grace, Raspberry Pi 5. scripts/release.py --image
+# builds both and says what it could not.
 #
 # The volume keeps your work. Without a command JupyterLab opens on it; any other command runs instead:
 #   docker run --rm -it warpschool warpschool doctor
@@ -21,7 +25,11 @@ COPY benchmarks/results benchmarks/results
 COPY docs/learn docs/learn
 COPY docs/images/learn docs/images/learn
 COPY tests/specimens tests/specimens
-RUN pip install --constraint constraints.txt '.[lab]' \
+# Lab 14 and a student's own programs are built by nvcc, which is a package, and by the system's g++.
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends g++ make \
+    && rm -rf /var/lib/apt/lists/* \
+    && pip install --constraint constraints.txt '.[lab,programs]' \
     && useradd --create-home student \
     && install --directory --owner=student /home/student/course
 USER student

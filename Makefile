@@ -4,6 +4,7 @@
 #   make test           the tests that take minutes at most                             (ARGS="-k tiled" for some)
 #   make test-all       all tests, the slow ones too
 #   make test-clang     all references, and the wrong kernels of labs 00 to 05, with clang    (ARGS="-k lab02" for some)
+#   make test-arm       a part of the tests on 64-bit ARM, emulated       (ARGS="--record" for docs/reference/platforms.md)
 #   make lint           ruff and mypy, and the prose by docs/STYLE.md
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
@@ -12,6 +13,7 @@
 #   make hostile        every hostile submission, on two seeds, and the table of what held    (ARGS="--kind output" for some)
 #   make drift          the tests with the oldest and the newest NVRTC and LLVM allowed   (ARGS="tests/sim" for some)
 #   make wheel          build the wheel into dist/
+#   make release        the wheel, tried in an empty environment of each Python here; nothing is uploaded
 #   make clean          remove what these made, except .venv
 
 VENV ?= .venv
@@ -23,11 +25,13 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all test-clang lint docs bench fuzz mutants hostile drift wheel clean
+.PHONY: help tour lab test test-all test-clang test-arm lint docs bench fuzz mutants hostile drift wheel release clean
 .DELETE_ON_ERROR:
+# Another environment that is activated has no say in what runs in this one.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 help:
-	@sed -n '2,15s/^# *//p' Makefile
+	@sed -n '2,17s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -44,6 +48,9 @@ test-all: $(DEV)
 test-clang: $(DEV)
 	@WARPSCHOOL_COMPILER=clang $(PY) -m pytest -n auto tests/unit/compile/test_clang.py tests/content/test_solutions.py \
 	  tests/specimens -k "test_clang or is_accepted or lab00 or lab01 or lab02 or lab03 or lab04 or lab05" $(ARGS)
+
+test-arm: $(DEV)
+	@nice $(PY) scripts/arm.py $(ARGS)
 
 lint: $(DEV)
 	@$(PY) -m ruff check .
@@ -71,6 +78,9 @@ drift: $(DEV)
 wheel: $(DEV)
 	@$(PY) -m hatchling build --target wheel
 
+release: $(DEV)
+	@$(PY) scripts/release.py $(ARGS)
+
 # A checkout that was moved, or a Python that was removed, leaves a .venv that does not run: it is made anew.
 $(CORE): pyproject.toml constraints.txt
 	@$(PY) -c 'import pip' 2>/dev/null || { \
@@ -88,7 +98,7 @@ $(CORE): pyproject.toml constraints.txt
 
 $(LAB): $(CORE)
 	@echo "[3/3] installing JupyterLab"
-	@$(PIP) --no-build-isolation --editable '.[lab]'
+	@$(PIP) --no-build-isolation --editable '.[lab,programs]'
 	@touch $@
 
 $(DEV): $(CORE)

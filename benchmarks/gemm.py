@@ -5,6 +5,7 @@
 Every step is first checked against a float64 product of some of its rows. Then it is timed in turns with cuBLAS (CuPy's
 `matmul`, TF32 off), the L2 cache flushed before each sample; the ratio is the median of the rounds' ratios. `--tune`
 searches the tile constants of 07_warp_tiled for each size; without it the constants found on an H200 (TUNED) are used.
+Part "sweep", which runs only where it is named, times every tile set at many shapes: a rule for tiles is fitted to it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 import harness
 import numpy as np
 from harness import CHECKED_ROWS, Row, Step, cupy, geometric_mean
+from tile_rule import choose
 from tile_sets import PRODUCT_TILES, TILE_NAMES
 
 import warpschool as ws
@@ -61,6 +64,16 @@ SIZES = (
     (2047, 2049, 2045),
     (4100, 1300, 2500),
 )
+SWEPT = (
+    (64, 64, 64), (128, 128, 128), (256, 256, 256), (64, 4096, 512), (4096, 64, 512), (128, 1024, 8192),
+    (192, 192, 4096), (300, 300, 300), (384, 2048, 256), (500, 700, 900), (768, 768, 768), (1024, 256, 1024),
+    (1280, 1280, 1280), (1536, 512, 3072), (1600, 2400, 64), (2000, 2000, 100), (2048, 768, 768), (2304, 2304, 2304),
+    (2800, 900, 4100), (3072, 3072, 3072), (4096, 4096, 64), (4096, 4096, 4096), (5120, 1024, 5120), (6000, 6000, 600),
+    (8192, 128, 1024), (8192, 2048, 2048),
+)  # fmt: skip
+"""Shapes of part "sweep": small, deep, skinny, ragged."""
+UNSEEN_SEED = 0x10A61EEF
+"""Set when the rule was there: the first digits of the hash of the commit that brought it."""
 DENSITIES = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1)
 TUNED: dict[tuple[int, int, int], tuple[int, ...]] = {
     (512, 512, 512): (32, 64, 32, 16, 32, 4, 4),
@@ -106,7 +119,7 @@ def _max_error(work: Callable[[], Any], arrays: Mapping[str, Any]) -> float:
     return error
 
 
-def _expected(a: Any, b: Any) -> tuple[Any, Any, int]:
+def expected_rows(a: Any, b: Any) -> tuple[Any, Any, int]:
     """Float64 product of some rows of a with b, the rows' numbers, and the number of terms of each sum."""
     rows = cupy.sort(cupy.random.permutation(a.shape[0])[:CHECKED_ROWS])
     return a[rows].astype(cupy.float64) @ b.astype(cupy.float64), rows, a.shape[1]
@@ -124,7 +137,8 @@ def _matmul(a: Any, b: Any, out: Any) -> Callable[[], Any]:
 def _product(m: int, n: int, k: int) -> tuple[dict[str, int], dict[str, Any], Callable[[], Any], float]:
     """Sizes, arrays, reference and operations of one plain product."""
     a, b, out = _normal(m, k), _normal(k, n), cupy.empty((m, n), cupy.float32)
-    arrays = {"A": a, "B": b, "Bt": cupy.ascontiguousarray(b.T), "C": cupy.empty_like(out), "expected": _expected(a, b)}
+    arrays = {"A": a, "B": b, "Bt": cupy.ascontiguousarray(b.T), "C": cupy.empty_like(out)}
+    arrays["expected"] = expected_rows(a, b)
     return {"M": m, "N": n, "K": k}, arrays, _matmul(a, b, out), 2.0 * m * n * k
 
 
@@ -183,6 +197,52 @@ def _cached_step(tiles: tuple[int, ...]) -> Step:
     return _steps[tiles]
 
 
+def unseen(count: int = 30) -> list[tuple[int, int, int]]:
+    """Shapes that the rule was not fitted to: of 64 to 8192, a third each whole, ragged, and skinny."""
+    rng = np.random.default_rng(UNSEEN_SEED)
+    shapes = []
+    for number in range(count):
+        sizes = np.exp(rng.uniform(np.log(64), np.log(8192), 3)).astype(int)
+        if number % 3 == 0:
+            sizes = np.maximum(64, sizes // 64 * 64)
+        if number % 3 == 2:
+            sizes[rng.integers(2)] = rng.integers(64, 129)
+        shapes.append((int(sizes[0]), int(sizes[1]), int(sizes[2])))
+    return shapes
+
+
+def run_unseen(bench: Bench) -> None:
+    """The last step with the tiles that the rule chooses, at shapes that were drawn after it was made."""
+    sms = ws.get_device("gpu").spec.sms
+    chosen = {size: choose(size, sms=sms) for size in unseen()}
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_cached_step, dict.fromkeys(chosen.values())))
+    for size, tiles in chosen.items():
+        sizes, arrays, reference, flop = _product(*size)
+        bench.check("unseen", _cached_step(tiles), sizes, arrays, reference, amount=flop, note="tiles by rule")
+
+
+def run_sweep() -> list[dict[str, Any]]:
+    """Milliseconds of every tile set, and of cuBLAS, at each of `SWEPT`."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(_cached_step, PRODUCT_TILES))
+    rules = Rules(warmup_ms=2.0, min_samples=7, max_samples=11, max_seconds=0.1)
+    rows = []
+    for size in SWEPT:
+        sizes, arrays, reference, _flop = _product(*size)
+        times = {}
+        for tiles in PRODUCT_TILES:
+            work = _cached_step(tiles).work(sizes, arrays)
+            _max_error(work, arrays)
+            times[",".join(map(str, tiles))] = ws.benchmark(work, device="gpu", rules=rules).median_ms
+        cublas = ws.benchmark(reference, device="gpu", rules=rules).median_ms
+        rows.append({"sizes": sizes, "times_ms": times, "cublas_ms": cublas})
+        best = min(times, key=lambda tiles: times[tiles] or math.inf)
+        assert cublas is not None
+        print(f"sweep {size}: {best} {times[best]:.4f} ms, cuBLAS {cublas:.4f}", flush=True)
+    return rows
+
+
 def run_batched(bench: Bench) -> None:
     """36 x 32 products of 256 x 256: the filters of each of 36 positions shared by 32 images, and not shared."""
     batch, share, n = 36 * 32, 32, 256
@@ -227,7 +287,7 @@ def run_sparse(bench: Bench) -> None:
         row_start[1:] = cupy.cumsum(cupy.bincount(rows, minlength=sizes["M"]))
         given = {
             "row_start": row_start, "column": column.astype(cupy.int32), "value": kept[rows, column],
-            "B": arrays["B"], "C": arrays["C"], "expected": _expected(kept, arrays["B"]),
+            "B": arrays["B"], "C": arrays["C"], "expected": expected_rows(kept, arrays["B"]),
         }  # fmt: skip
         bench.check(
             "sparse", step, sizes | {"NNZ": len(column)}, given, reference,
@@ -243,6 +303,8 @@ def _summary(rows: list[Row]) -> dict[str, float]:
             found["last_step_4096"] = row.ratio
     if any(row.part == "sizes" for row in rows):
         found["geometric_mean_over_sizes"] = geometric_mean(row.ratio for row in rows if row.part == "sizes")
+    if any(row.part == "unseen" for row in rows):
+        found["geometric_mean_unseen"] = geometric_mean(row.ratio for row in rows if row.part == "unseen")
     found |= {row.note: row.ratio for row in rows if row.part == "batched"}
     return found
 
@@ -253,8 +315,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the tiles of 07_warp_tiled for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
-    parts = ("ladder", "copies", "sizes", "batched", "transposes", "sparse")
-    parser.add_argument("--only", nargs="+", choices=parts, default=parts)
+    parts = ("ladder", "copies", "sizes", "batched", "transposes", "sparse", "unseen")
+    parser.add_argument("--only", nargs="+", choices=(*parts, "sweep"), default=parts)
     options = parser.parse_args()
     cupy.random.seed(1)
     device = ws.get_device("gpu")
@@ -266,9 +328,11 @@ def main() -> None:
         ("batched", run_batched),
         ("transposes", run_transposes),
         ("sparse", run_sparse),
+        ("unseen", run_unseen),
     ):
         if part in options.only:
             run(bench)
+    swept = run_sweep() if "sweep" in options.only else []
     summary = _summary(bench.rows)
     print(json.dumps(summary, indent=1))
     if options.out:
@@ -283,6 +347,7 @@ def main() -> None:
             "tf32": False,
             "summary": summary,
             "rows": [asdict(row) for row in bench.rows],
+            "sweep": swept,
         }
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

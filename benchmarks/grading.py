@@ -41,6 +41,7 @@ from warpschool.grading.records import kernel_jobs, python_job
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "grading.json"
 LAB, STEP = "lab02_tiling", "lab02_tiling/01_tiled"
+NURSERY = "warpschool.grading.nursery"
 COPIES = 10  # every tenth student
 HOSTILE = {
     "endless loop": ("__syncthreads();", "while (true) { sum += 1.0f; } __syncthreads();"),
@@ -114,10 +115,14 @@ def jobs_of(folder: Path, assignment: Assignment) -> list[Job]:
 
 
 class PeakMemory:
-    """The most memory that one worker and its children held at once, sampled; in MB that no other process shares."""
+    """The most memory in use at once, sampled, in MB: of one job with what it starts, and of what waits for jobs.
+
+    A job's is what it has in use, pages that it shares with others included; what waits is the command, the process
+    that it forks checks from, and what watches over each fork, where shared pages count once.
+    """
 
     def __init__(self) -> None:
-        self.most_mb = 0.0
+        self.job_mb = self.idle_mb = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -131,15 +136,29 @@ class PeakMemory:
 
     def _watch(self) -> None:
         own = psutil.Process()
-        while not self._over.wait(0.2):
-            for worker in own.children():
-                total = 0
-                try:
-                    for process in (worker, *worker.children(recursive=True)):
-                        total += process.memory_full_info().uss
-                except psutil.Error:
-                    pass
-                self.most_mb = max(self.most_mb, total / (1 << 20))
+        while not self._over.wait(0.5):
+            try:
+                jobs, waiting = parts_of(own)
+                idle = sum(one.memory_info().rss for one in waiting[:2])
+                idle += sum(one.memory_full_info().uss for one in waiting[2:])
+                used = [sum(one.memory_info().rss for one in (job, *job.children(recursive=True))) for job in jobs]
+            except psutil.Error:  # one has ended meanwhile
+                continue
+            self.idle_mb = max(self.idle_mb, idle / (1 << 20))
+            self.job_mb = max([self.job_mb, *(found / (1 << 20) for found in used)])
+
+
+def parts_of(command: psutil.Process) -> tuple[list[psutil.Process], list[psutil.Process]]:
+    """The processes of a run that do jobs, without what those start; and those that wait: the command at first."""
+    jobs, waiting = [], [command]
+    for child in command.children():
+        if NURSERY not in " ".join(child.cmdline()):
+            jobs.append(child)
+            continue
+        keepers = child.children()
+        waiting += [child, *keepers]
+        jobs += [job for keeper in keepers for job in keeper.children()]
+    return jobs, waiting
 
 
 class Progress:
@@ -195,7 +214,8 @@ def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
         "workers": workers, "jobs": len(jobs), "distinct_jobs": distinct, "read_s": round(read_s, 2),
         "wall_s": round(time.monotonic() - started, 1), "processor_s": round(processor_s() - used, 1),
         "jobs_per_s_when_running": round((distinct - 1) / seconds, 3),
-        "peak_worker_mb": round(memory.most_mb), "verdicts": dict(sorted(verdicts.items())),
+        "peak_job_mb": round(memory.job_mb), "peak_waiting_mb": round(memory.idle_mb),
+        "verdicts": dict(sorted(verdicts.items())),
     }  # fmt: skip
 
 
@@ -280,21 +300,16 @@ def victim_of(pid: int, chance: random.Random, *, must_be_main: bool) -> tuple[s
     if must_be_main:
         return "command", pid
     try:
-        found = psutil.Process(pid).children(recursive=True)
+        jobs, waiting = parts_of(psutil.Process(pid))
+        started = [one for job in jobs for one in job.children(recursive=True)]
+        named = [("compiler", one) for one in started if "compile/child.py" in " ".join(one.cmdline())]
     except psutil.Error:
         return None
-    named = []
-    for process in found:
-        try:
-            words = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        for text, name in (("compile/child.py", "compiler"), ("grading.child", "check"), ("python_child", "cells"),
-                           ("multiprocessing", "worker")):  # fmt: skip
-            if text in words:
-                named.append((name, process.pid))
-                break
-    return chance.choice(named) if named else None
+    named += [("check", job) for job in jobs]
+    named += [("what checks are forked from", one) for one in waiting[1:2]]
+    named += [("a fork's keeper", one) for one in waiting[2:]]
+    name, victim = chance.choice(named) if named else ("", None)
+    return (name, victim.pid) if victim is not None else None
 
 
 def texts(store: Path) -> dict[str, bytes]:

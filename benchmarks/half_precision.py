@@ -12,7 +12,6 @@ import argparse
 import json
 import platform
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +26,7 @@ from harness import CHECKED_ROWS, SOLUTIONS, Bench, Step
 import warpschool as ws
 from warpschool.device.measurement import Rules
 from warpschool.harness.compare import Tolerance, compare, tolerance_for
+from warpschool.inspect.timing import benchmark_host
 
 LAB06 = "lab06_half_precision"
 PRODUCTS = (f"{LAB06}/01_half_storage", f"{LAB06}/02_half2")
@@ -144,16 +144,11 @@ def run_quantize(bench: Bench) -> None:
         )  # fmt: skip
 
 
-def host_ms(size: int, *, repeats: int = 3) -> float:
-    """Milliseconds of NumPy's float32 product on the host, the best of some."""
+def host_ms(size: int) -> float:
+    """Milliseconds of NumPy's float32 product on the host."""
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((size, size), dtype=np.float32) for _ in range(2))
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        a @ b
-        times.append(time.perf_counter() - start)
-    return min(times) * 1e3
+    return benchmark_host(lambda: a @ b).median_ms
 
 
 def main() -> None:

@@ -7,10 +7,11 @@ where the reference is right and clean.
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -159,14 +160,45 @@ def shapes_of(contract: Contract, rng: np.random.Generator) -> Iterator[Plan]:
     """Yield plans at random sizes that the header takes: small ones, ragged ones, multiples of tiles."""
     derived = {size.name for size in contract.sizes}
     free = {p.name: p for p in contract.parameters() if not p.is_array and p.name not in derived}
+    rules = _rules(contract)
     for _ in range(_TRIES):
         sizes: dict[str, float] = {}
         for name, parameter in free.items():
             sizes[name] = _drawn(name, rng) if parameter.is_size else round(float(rng.uniform(-2, 2)), 3)
+        sizes |= {name: rule(int(sizes[name])) for name, rule in rules.items() if name in sizes}
         try:
             yield contract.bind(sizes)
         except WarpschoolError:
             continue
+
+
+def _rules(contract: Contract) -> dict[str, Callable[[int], int]]:
+    """What the header asks of a single size, `R == FILTER_R` or `F % FB == 0`, as the size meant by a drawn one.
+
+    Such conditions, several together, next to no draw would meet.
+    """
+    values = contract.declarations.constexpr_values({})
+    rules: dict[str, Callable[[int], int]] = {}
+    for condition in contract.needs:
+        found = re.fullmatch(r"(\w+) (?:== (\w+)|% (\w+) == 0)", condition.text)
+        if found is None:
+            continue
+        name, other = found[1], found[2] or found[3]
+        value = int(other) if other.isdigit() else values.get(other)
+        if value and found[2]:
+            rules[name] = partial(_exactly, value)
+        elif value:
+            rules[name] = partial(_multiple, value)
+    return rules
+
+
+def _exactly(value: int, _drawn: int) -> int:
+    return value
+
+
+def _multiple(of: int, drawn: int) -> int:
+    """The next multiple; one or two of it where it is beyond what is drawn."""
+    return -(-drawn // of) * of + drawn % 2 * of
 
 
 def _drawn(name: str, rng: np.random.Generator) -> int:

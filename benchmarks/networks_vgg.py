@@ -5,10 +5,11 @@
 PyTorch runs eagerly with cuDNN in benchmark mode, NCHW, float32, TF32 off; ours are the reference kernels of labs 09,
 11 and 13. Before anything is timed, scores, loss and all gradients are compared with PyTorch's, and both with float64.
 Then they are timed in turns, the L2 cache flushed before each sample; a training step is forward, cross entropy,
-backward and stochastic gradient descent with momentum. `ratio` is our time as a multiple of PyTorch's: below 1 is
-faster. A layer of ours adds bias, ReLU and pooling in the same kernels. Forward, cuDNN's times are those of convolution
-and bias alone; backward, those of the whole layer. `from PyTorch` is ours as one autograd function. `--totals` leaves
-the layers out; rows of layers that FILE holds already, from the same machine and versions, stay.
+backward and stochastic gradient descent with momentum, in one row Adam (PyTorch's fused one). `ratio` is our time as a
+multiple of PyTorch's: below 1 is faster. A layer of ours adds bias, ReLU and pooling in the same kernels. Forward,
+cuDNN's times are those of convolution and bias alone; backward, those of the whole layer. `from PyTorch` is ours as one
+autograd function. `--totals` leaves the layers out; rows of layers that FILE holds already, from the same machine and
+versions, stay.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from warpschool.device import Launch
 from warpschool.device.measurement import Rules
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.torch_vgg16 import Vgg16
-from warpschool.nn.training import Sgd
+from warpschool.nn.training import Adam, Sgd
 from warpschool.nn.vgg16 import Inference, SmallBatchDense, TrainingStep, VggForm, inference_graph, step_graph
 
 BACKWARD = ("01_winograd_backward_data", "02_winograd_backward_filter", "03_first_layer_backward",
@@ -213,19 +214,20 @@ def layers_backward(bench: Bench, form: VggForm, step: TrainingStep, model: Any,
 
 
 def totals(
-    bench: Bench, kernels: Kernels, network: Inference, step: TrainingStep, model: Any, x: Any, label: Any
+    bench: Bench, kernels: Kernels, network: Inference, step: TrainingStep, model: Any, x: Any, label: Any,
+    start: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """The whole network forward, and a step of training; both also called from PyTorch as one autograd function."""
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
+    """The whole network forward and a step of training, by Adam too; also called from PyTorch as a function."""
+    sgd = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
 
     def inference() -> None:
         with torch.no_grad():
             model(x)
 
     def training() -> None:
-        optimizer.zero_grad(set_to_none=True)
+        sgd.zero_grad(set_to_none=True)
         F.cross_entropy(model(x), label).backward()
-        optimizer.step()
+        sgd.step()
 
     bench.add("inference", "all", network.run, inference)
     bench.add("training step", "all", step.run, training)
@@ -241,6 +243,16 @@ def totals(
         F.cross_entropy(module(x), label).backward()
         own.step()
 
+    adam = TrainingStep(network.form, kernels, start, batch=network.batch, optimizer=Adam(rate=RATE))
+    theirs = copy.deepcopy(model)
+    optimizer = torch.optim.Adam(theirs.parameters(), lr=RATE, fused=True)
+
+    def adam_training() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(theirs(x), label).backward()
+        optimizer.step()
+
+    bench.add("training step, Adam", "all", adam.run, adam_training)
     bench.add("inference from PyTorch", "all", module_inference, inference)
     bench.add("training step from PyTorch", "all", module_training, training)
 
@@ -287,7 +299,7 @@ def main() -> None:
         errors["scores"] = far(network.scores(x.cpu().numpy()), model(x).detach())
     print(f"scores differ by {errors['scores']:.1e}", flush=True)
     bench = Bench(Rules(max_seconds=options.seconds, target_error=0.005, min_samples=10))
-    totals(bench, kernels, network, step, model, x, label)
+    totals(bench, kernels, network, step, model, x, label, start)
     if not options.totals:
         layers_forward(bench, form, network, model, x)
         layers_backward(bench, form, step, model, x)

@@ -1,9 +1,11 @@
 """What works on this machine with this compiler, recorded for docs/reference/platforms.md.
 
-    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [LAB ...]
+    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--parts steps,suite] [STEP ...]
 
-Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked.
-The tour runs, and the wrong kernels of labs 00 to 05 must get their verdicts. The figures go to
+Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked;
+whole programs are checked only. The tour runs, the wrong kernels of labs 00 to 05 must get their verdicts, and a part
+of the tests runs that is quick enough for an emulated machine. --parts and names of steps do less, and keep what the
+row has of the rest. The figures go to
 benchmarks/results/platforms.json, a row for each system, processor and compiler, from which
 `scripts/platforms_page.py` writes the page; rows of other machines stay. A row tells of the checkout that made it:
 record with one checkout what is to be compared.
@@ -20,6 +22,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +38,20 @@ from warpschool.inspect.profile import usual_sizes
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
-SPECIMENS = " or ".join(f"lab{number:02}" for number in range(6))
+SPECIMENS = ("tests/specimens", "-k", " or ".join(f"lab{number:02}" for number in range(6)))
+SUITE = (
+    "tests/sim/test_calls.py", "tests/sim/test_memory_file.py", "tests/sim/test_stack_slots.py",
+    "tests/sim/test_constant_counters.py", "tests/sim/test_waiting.py",
+)  # fmt: skip
+"""Tests that are quick under emulation, and depend on machine code, on memory or on child processes."""
+PARTS = ("steps", "tour", "specimens", "suite")
 
 
 def ran(step: Step) -> dict[str, Any]:
     """A reference at its usual sizes: a hash of each output, and the counters that are not zero."""
     assert step.solution is not None
+    if step.is_program:
+        return {}
     contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
     plan = contract.bind(usual_sizes(contract))
     inputs = random_inputs(plan, np.random.default_rng(0))
@@ -71,36 +82,57 @@ def takes_tour() -> bool:
         return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def specimens() -> dict[str, int]:
-    """How many kernels of labs 00 to 05 with a known verdict got it, or did not."""
-    command = [sys.executable, "-m", "pytest", "-q", "-n", "1", str(ROOT / "tests" / "specimens"), "-k", SPECIMENS]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+def tested(*arguments: str) -> dict[str, int]:
+    """How many tests passed, failed, or were skipped."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     last = done.stdout.strip().split("\n")[-1]
+    print(done.stdout[-3000:] if done.returncode else last, flush=True)
     return {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", last)}
 
 
-def main() -> None:
-    """Record one row."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("labs", nargs="*", help="only these labs")
-    parser.add_argument("--compiler", default="auto", choices=COMPILERS)
-    parser.add_argument("--where", default="", help="what else is to be said of the machine")
-    options = parser.parse_args()
-    os.environ["WARPSCHOOL_COMPILER"] = options.compiler
-    compiler = str(compiler_report().get("compiler", "none"))
-    row: dict[str, Any] = {"compiler": compiler, "where": options.where, "versions": library_versions(), "steps": {}}
-    for step in Course(ROOT).kernels():
-        if step.solution is None or (options.labs and not step.name.startswith(tuple(options.labs))):
+def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequence[str]) -> None:
+    """Put into the row what is asked for, and keep it after each step: an emulated machine takes hours."""
+    for step in Course(ROOT).steps() if "steps" in parts else ():
+        if step.solution is None or (wanted and not step.name.startswith(tuple(wanted))):
             continue
         row["steps"][step.name] = ran(step) | checked(step)
         print(step.name, row["steps"][step.name]["verdict"], flush=True)
-    if not options.labs:
-        row |= {"tour": takes_tour(), "specimens": specimens()}
-    found = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+        _keep(name, row)
+    if "tour" in parts:
+        row["tour"] = takes_tour()
+    if "specimens" in parts:
+        row["specimens"] = tested("-n", "1", *SPECIMENS)
+    if "suite" in parts:
+        row["suite"] = tested(*SUITE)
+    _keep(name, row)
+
+
+def main() -> None:
+    """Record one row, or a part of it."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("steps", nargs="*", help="only these labs or steps")
+    parser.add_argument("--compiler", default="auto", choices=COMPILERS)
+    parser.add_argument("--where", default="", help="what else is to be said of the machine")
+    parser.add_argument("--parts", default=",".join(PARTS), help="of these, separated by commas")
+    options = parser.parse_args()
+    os.environ["WARPSCHOOL_COMPILER"] = options.compiler
+    compiler = str(compiler_report().get("compiler", "none"))
     name = f"{platform.system()} {platform.machine()} {compiler.split()[0]}".lower()
-    found[name] = row
-    RESULTS.write_text(json.dumps(dict(sorted(found.items())), indent=1, sort_keys=True) + "\n", "utf-8")
+    row: dict[str, Any] = {"steps": {}, **_recorded().get(name, {})}
+    row |= {"compiler": compiler, "where": options.where, "versions": library_versions()}
+    if not options.steps and "steps" in options.parts:
+        row["steps"] = {}
+    record(name, row, options.parts.split(","), options.steps)
     print(f"{name}: {RESULTS.relative_to(ROOT)}")
+
+
+def _keep(name: str, row: dict[str, Any]) -> None:
+    RESULTS.write_text(json.dumps(_recorded() | {name: row}, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def _recorded() -> dict[str, Any]:
+    return dict(json.loads(RESULTS.read_text("utf-8"))) if RESULTS.exists() else {}
 
 
 if __name__ == "__main__":

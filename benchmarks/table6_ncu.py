@@ -1,9 +1,10 @@
-"""What Nsight Compute counts of lab05's 08_batched and of cuBLAS's batched product: the missing rows of table 6.
+"""What Nsight Compute counts of batched products: our stages 1 to 3, lab05's 08_batched, cuBLAS: the thesis's table 6.
 
     python benchmarks/table6_ncu.py [--out FILE]        needs a GPU, CuPy and ncu
 
-The products are those of `gemm.py`'s part "batched". Rates are bytes over the kernel's own duration under ncu, clocks
-not locked, one launch each after a warm-up.
+The products are those of `gemm.py`'s part "batched". Stages 1 to 3 are the course's own steps of the same ideas, their
+operands moved on by the number of the product: one element a thread, tiles in shared memory, tiles in registers.
+Rates are bytes over the kernel's own duration under ncu, clocks not locked, one launch each after a warm-up.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from nsight import Profiled, find_ncu, known_metrics, profiled
 os.environ["CUPY_TF32"] = "0"
 HERE = Path(__file__).parent
 STEP = "lab05_work_per_thread/08_batched"
+STAGES = {
+    "stage 1": "lab01_naive_gemm/01_naive", "stage 2": "lab02_tiling/01_tiled",
+    "stage 3": "lab05_work_per_thread/04_register_blocked",
+}  # fmt: skip
+NOTES = ("U shared by 32 images", "U not shared")
 BATCH, SHARE, SIZE = 36 * 32, 32, 256
 METRICS = (
     "gpu__time_duration.sum", "dram__bytes_read.sum", "dram__bytes_write.sum", "sm__inst_executed.avg.per_cycle_active",
@@ -32,38 +38,60 @@ METRICS = (
 )  # fmt: skip
 
 
-def launch_all() -> None:
-    """The four products, between profiler marks; the child of ncu."""
+def batched(source: str, share: int) -> str:
+    """A kernel of one product made one of many: blocks of a number z take the operands of product z."""
+    head, brace, body = source.partition(" K)\n{\n")
+    if not brace:
+        raise ValueError("the kernel's body does not begin behind its parameter K")
+    moved = f"    A += blockIdx.z * M * K;\n    B += blockIdx.z / {share} * K * N;\n    C += blockIdx.z * M * N;\n"
+    return head + brace + moved + body
+
+
+def products(each: int) -> dict[str, Callable[[], object]]:
+    """Who -> its launch of one shape of batch, checked against cuBLAS."""
     import cupy
     import numpy as np
 
     import warpschool as ws
     from warpschool.contract import parse_contract
 
-    path = HERE.parent / "solutions" / f"{STEP}.cu"
-    contract = parse_contract(path.read_text(), name=path.name)
-    kernel = ws.RawModule(code=contract.source, name=path.name, device="gpu").get_function(contract.launches[0].entry)
-    work: list[Callable[[], object]] = []
-    for each in (SHARE, 1):
-        a = cupy.random.standard_normal((BATCH, SIZE, SIZE), dtype=cupy.float32)
-        b = cupy.random.standard_normal((BATCH // each, SIZE, SIZE), dtype=cupy.float32)
-        out = cupy.empty_like(a)
-        sizes = {"BATCH": BATCH, "SHARE": each, "M": SIZE, "N": SIZE, "K": SIZE}
+    a = cupy.random.standard_normal((BATCH, SIZE, SIZE), dtype=cupy.float32)
+    b = cupy.random.standard_normal((BATCH // each, SIZE, SIZE), dtype=cupy.float32)
+    out, exact = cupy.empty_like(a), cupy.empty_like(a)
+    tall, wide = a.reshape(BATCH // each, each * SIZE, SIZE), exact.reshape(BATCH // each, each * SIZE, SIZE)
+    arrays = {"A": a, "B": b, "C": out}
+    found: dict[str, Callable[[], object]] = {}
+    for who, step in {**STAGES, "08_batched": STEP}.items():
+        path = HERE.parent / "solutions" / f"{step}.cu"
+        contract = parse_contract(path.read_text(), name=path.name)
+        source = contract.source if step == STEP else batched(contract.source, each)
+        kernel = ws.RawModule(code=source, name=path.name, device="gpu").get_function(contract.launches[0].entry)
+        sizes = {"M": SIZE, "N": SIZE, "K": SIZE} | ({"BATCH": BATCH, "SHARE": each} if step == STEP else {})
         launch = contract.bind(sizes).launches[0]
-        arrays = {"A": a, "B": b, "C": out}
         arguments = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
-        tall, wide = a.reshape(BATCH // each, each * SIZE, SIZE), out.reshape(BATCH // each, each * SIZE, SIZE)
-        work.append(partial(kernel, launch.grid, launch.block, arguments))
-        work.append(partial(cupy.matmul, tall, b, out=wide))
-    for run in work:
-        run()
+        found[who] = partial(kernel, (*launch.grid[:2], BATCH), launch.block, arguments)
+    found["cuBLAS"] = partial(cupy.matmul, tall, b, out=wide)
+    found["cuBLAS"]()
+    for who in (*STAGES, "08_batched"):
+        out.fill(cupy.nan)
+        found[who]()
+        error = float(cupy.abs(out - exact).max())
+        if not error < 1e-2:
+            raise ArithmeticError(f"{who}: an error of {error}")
+    return found
+
+
+def launch_all() -> None:
+    """All products of both shapes, between profiler marks; the child of ncu."""
+    import cupy
+
+    work = [launch for each in (SHARE, 1) for launch in products(each).values()]
     cupy.cuda.runtime.deviceSynchronize()
     for run in work:
         cupy.cuda.profiler.start()
         run()
         cupy.cuda.runtime.deviceSynchronize()
         cupy.cuda.profiler.stop()
-    print("device:", cupy.cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
 def row(note: str, who: str, seen: Profiled) -> dict:
@@ -108,11 +136,10 @@ def main() -> None:
         raise SystemExit("this needs Nsight Compute: ncu is not on the path")
     seen = profiled(ncu, [sys.executable, __file__, "--launch"], known_metrics(ncu, METRICS))
     rows = []
-    for note in ("U shared by 32 images", "U not shared"):
-        rows.append(row(note, "08_batched", seen.pop(0)))
-        ours = rows[-1]["kernel"]
+    for note in NOTES:
+        rows += [row(note, who, seen.pop(0)) for who in (*STAGES, "08_batched")]
         theirs = [seen.pop(0)]
-        while seen and seen[0].kernel != ours:  # a product that cuBLAS splits: its longest kernel counts
+        while seen and seen[0].kernel != "matmul":  # a product that cuBLAS splits: its longest kernel counts
             theirs.append(seen.pop(0))
         rows.append(row(note, "cuBLAS", max(theirs, key=lambda p: p.metrics["gpu__time_duration.sum"])))
     import cupy

@@ -2,10 +2,11 @@
 
     python benchmarks/winograd.py [--out FILE] [--tune] [--seconds 0.5] [--only LAYER ...]
 
-cuDNN through PyTorch, in benchmark mode, TF32 off. Ours are the reference kernels of lab 09, F(4x4,3x3), the filters'
-transform included each time; the first layer takes 06_three_channels, which adds bias and ReLU too; filters of 5 x 5
-take F(4x4,5x5), its transforms written from the exact matrices. Every layer is first compared with a float64
-convolution of some of its images and filters, then timed in turns with cuDNN, the L2 cache flushed before each sample.
+cuDNN twice: as PyTorch calls it, in benchmark mode, TF32 off, and by the fastest of its algorithms. Ours are the
+reference kernels of lab 09, F(4x4,3x3), the filters' transform included each time; the first layer takes
+06_three_channels, which adds bias and ReLU too; filters of 5 x 5 take F(4x4,5x5), its transforms written from the exact
+matrices. Every layer is first compared with a float64
+convolution of some of its images and filters, then timed in turns with each, the L2 cache flushed before each sample.
 `floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s, whichever is longer, stage by stage.
 """
 
@@ -25,6 +26,8 @@ try:
     import torch
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
+
+from cudnn_algorithms import Best, against_best, fastest
 
 import warpschool as ws
 from warpschool.contract import parse_contract
@@ -106,6 +109,8 @@ class Row:
     ratio: float
     ratio_error: float
     stable: bool
+    best: Best
+    """cuDNN's fastest algorithm"""
 
 
 def program(text: str, name: str, constants: dict[str, int] | None = None) -> Program:
@@ -201,6 +206,7 @@ def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
         stages_ms={launch.kernel: _quick(launch.again) for launch in done.launches},
         floor_ms=floor_ms(problem, exact), time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
         ratio_error=found.error, stable=found.stable,
+        best=against_best(_repeat(done), fastest(problem, tx, tw), rules),
     )  # fmt: skip
     print(_text(row), flush=True)
     return row
@@ -222,6 +228,47 @@ def tuned(layer: Layer, x: DeviceArray, w: DeviceArray) -> tuple[int, ...]:
     return _tuned[layer.problem]
 
 
+@dataclass(frozen=True, kw_only=True)
+class FormRow:
+    """One form of Winograd's method at a layer; `ratio` is its time as a multiple of F(4x4,3x3)'s, in turns."""
+
+    layer: str
+    form: str
+    time_ms: float
+    f4_ms: float
+    ratio: float
+    max_error: float
+    """largest error, of the largest result"""
+    f4_error: float
+
+
+def forms(layer: Layer, rules: Rules) -> list[FormRow]:
+    """F(2x2,3x3) by four kernels with the same product, and all in one (07_fused_f2), in turns with F(4x4,3x3)."""
+    cupy.get_default_memory_pool().free_all_blocks()
+    device, problem = ws.get_device("gpu"), layer.problem
+    x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
+            (problem.image_shape, problem.filter_shape))  # fmt: skip
+    dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
+    large, _ = prepared(layer, layer.tiles, dx, dw)
+    filters, images, results = transforms(2, 3)
+    small = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", layer.tiles), results=results)
+    y = device.empty(problem.output_shape, x.dtype, name="y")
+    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
+    fused = Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": dx, "w": dw, "y": y}))
+    ways = {"F(2x2,3x3)": small(problem, dx, dw), "F(2x2,3x3), one kernel": fused}
+    rows = []
+    for form, done in ways.items():
+        own, other = errors(layer, x, w, [done.y.native, large.y.native])
+        found = ws.benchmark_ratio(_repeat(done), _repeat(large), device="gpu", rules=rules)
+        mine, reference = found.candidate.median_ms, found.reference.median_ms
+        assert mine is not None and reference is not None and found.speed is not None
+        rows.append(FormRow(layer=layer.name, form=form, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,
+                            max_error=own, f4_error=other))  # fmt: skip
+        print(f"{layer.name} {form}: {mine:.4f} ms, F(4x4,3x3) {reference:.4f}: {1 / found.speed:.3f}, errors "
+              f"{own:.1e} and {other:.1e}", flush=True)  # fmt: skip
+    return rows
+
+
 def _repeat(done: Convolved) -> Callable[[], Any]:
     return lambda: [launch.again() for launch in done.launches]
 
@@ -236,7 +283,8 @@ def _text(row: Row) -> str:
     doubt = "" if row.stable else ", not stable"
     return (
         f"{row.layer:7s} {row.time_ms:7.4f} ms, cuDNN {row.cudnn_ms:7.4f}: {row.ratio:5.3f} (error "
-        f"{row.ratio_error:.1%}{doubt}) floor {row.floor_ms:6.3f} [{stages}] error {row.max_error:.1e} "
+        f"{row.ratio_error:.1%}{doubt}), {row.best.name} {row.best.time_ms:.4f}: {row.best.ratio:5.3f}; "
+        f"floor {row.floor_ms:6.3f} [{stages}] error {row.max_error:.1e} "
         f"(cuDNN {row.cudnn_error:.1e}) {','.join(map(str, row.tiles.values()))}"
     )
 
@@ -249,6 +297,8 @@ def summary(rows: Sequence[Row]) -> dict[str, float]:
         ours, theirs = sum(row.time_ms for row in vgg), sum(row.cudnn_ms for row in vgg)
         found |= {"vgg_ms": ours, "vgg_cudnn_ms": theirs, "vgg_ratio": ours / theirs}
         found["vgg_worst_layer"] = max(row.ratio for row in vgg)
+        best = sum(row.best.time_ms for row in vgg)
+        found |= {"vgg_best_ms": best, "vgg_ratio_to_best": ours / best}
     return found
 
 
@@ -258,6 +308,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the product's tiles for each layer")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    parser.add_argument("--forms", action="store_true", help="compare F(2x2,3x3) with F(4x4,3x3), too")
     names = tuple(layer.name for layer in LAYERS)
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()
@@ -265,7 +316,10 @@ def main() -> None:
     torch.backends.cudnn.allow_tf32 = False
     cupy.random.seed(1)
     rules = Rules(max_seconds=options.seconds, target_error=0.005, min_samples=10)
-    rows = [measure(layer, rules, tune=options.tune) for layer in LAYERS if layer.name in options.only]
+    chosen = [layer for layer in LAYERS if layer.name in options.only]
+    rows = [measure(layer, rules, tune=options.tune) for layer in chosen]
+    small = [layer for layer in chosen if layer.problem.rows == 3 and layer.problem.channels > 3]
+    compared = [row for layer in small for row in forms(layer, rules)] if options.forms else []
     print(json.dumps(summary(rows), indent=1))
     if options.out:
         device = ws.get_device("gpu")
@@ -274,6 +328,7 @@ def main() -> None:
             "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
             "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows],
+            "forms": [asdict(row) for row in compared],
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

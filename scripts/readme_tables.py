@@ -9,14 +9,15 @@ the README is out of date.
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from warpschool.course import Course, Lab
-from warpschool.recorded import results
+from warpschool.recorded import beside_best, results
 from warpschool.route import read_route
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -75,6 +76,14 @@ def gemm_table() -> str:
         lines.append(f"| `{row['step']}` | {row['time_ms']:.2f} ms | {row['ratio']:.2f} |")
     mean = found["summary"]["geometric_mean_over_sizes"]
     lines += ["", f"The last step, its tiles tuned for each of eight sizes (three ragged): {mean:.2f} in the mean."]
+    if unseen := _figures("tiles_unseen_h100.json"):
+        rows = [row for row in unseen["rows"] if row["part"] == "unseen"]
+        shallow = [row["ratio"] for row in rows if row["sizes"]["K"] <= 1024]
+        lines[-1] += (
+            f" With tiles by a rule and no tuning run, at {len(rows)} shapes drawn after the rule was made, on an "
+            f"{unseen['device']}: {unseen['summary']['geometric_mean_unseen']:.2f}; {_mean(shallow):.2f} at the "
+            f"{len(shallow)} with K of 1024 or less. Where K is long and C small, cuBLAS divides K over blocks."
+        )
     return "\n".join(lines)
 
 
@@ -102,16 +111,12 @@ def tensor_table() -> str:
 
 
 def winograd_table() -> str:
-    """Winograd's convolution against cuDNN, from benchmarks/winograd.py and cudnn_algorithms.py."""
-    found, rivals = _figures("winograd_h200.json"), _figures("cudnn_algorithms_h200.json")
-    if found is None or rivals is None:
+    """Winograd's convolution against cuDNN, from benchmarks/winograd.py."""
+    found = beside_best("winograd", course=Course(ROOT))
+    if found is None:
         return f"{NOT_MEASURED} `python benchmarks/winograd.py` measures it on a GPU."
-    best = {
-        row["layer"]: min(time for time in (*row["times_ms"].values(), row["pytorch_ms"]) if time)
-        for row in rivals["rows"]
-    }
     vgg = [row for row in found["rows"] if row["layer"].startswith("vgg")]
-    worst = max(vgg, key=lambda row: row["time_ms"] / best[row["layer"]])
+    worst = max(vgg, key=lambda row: row["best"]["ratio"])
     (lenet,) = (row for row in found["rows"] if row["layer"] == "lenet2")
     groups = [
         ("VGG16's 13 convolutions, batch 32", "F(4x4,3x3)", vgg),
@@ -120,44 +125,65 @@ def winograd_table() -> str:
     ]
     lines = [
         f"Lab 09's references in single precision on an {found['device']}, the filters' transform included, L2 "
-        "flushed, beside cuDNN twice: as PyTorch calls it (what it picks in benchmark mode without TF32, here FFTs and "
-        "implicit GEMMs; in turns with ours), and the best of all its algorithms for each layer, each measured alone "
-        "in another run (mostly its own Winograd).",
-        "", "| layers | method | time | as PyTorch calls cuDNN | of its time | cuDNN's best | of its time |",
-        "|---|---|---:|---:|---:|---:|---:|",
+        + "flushed. " + _RIVALS.format(torch=found["torch"], cudnn=_cudnn(found["cudnn"])),
+        "", _HEAD.format("layers | method"), "|---|---|---:|---:|---:|---:|---:|---|",
     ]  # fmt: skip
     for layers, method, rows in groups:
-        ours, called = (sum(row[name] for row in rows) for name in ("time_ms", "cudnn_ms"))
-        fastest = sum(best[row["layer"]] for row in rows)
-        lines.append(
-            f"| {layers} | {method} | {ours:.2f} ms | {called:.2f} ms | {ours / called:.2f} | {fastest:.2f} ms "
-            f"| {ours / fastest:.2f} |"
-        )
+        lines.append(f"| {layers} | {method} | {_against(rows, 'time_ms', 'cudnn_ms', 'max_error')} |")
     return "\n".join(lines)
+
+
+_RIVALS = (
+    "Beside it cuDNN {cudnn} twice: as PyTorch {torch} calls it (what it picks in benchmark mode, without TF32), and "
+    "by the fastest of cuDNN's algorithms and layouts for each layer, each in turns with ours. Errors are the "
+    "largest, of the largest result, against float64: ours, and that of cuDNN's fastest."
+)
+_HEAD = "| {} | time | as PyTorch calls cuDNN | of its time | cuDNN's fastest | of its time | errors |"
+
+
+def _cudnn(number: int) -> str:
+    """A version as people write it: 91900 is 9.19.0."""
+    return f"{number // 10_000}.{number // 100 % 100}.{number % 100}"
+
+
+def _against(rows: Sequence[Mapping[str, Any]], ours: str, called: str, error: str, *, unit: str = "ms") -> str:
+    """The cells of some layers together: our time, both rivals', and the errors."""
+    mine, theirs = (sum(row[name] for row in rows) for name in (ours, called))
+    best = sum(row["best"]["time_ms"] for row in rows) * (1000 if unit == "us" else 1)
+    digits = 1 if unit == "us" and len(rows) == 1 else 0 if unit == "us" else 2
+    names = sorted({row["best"]["name"] for row in rows})
+    named = f" ({names[0]})" if len(names) == 1 else ""
+    largest = max(row[error] for row in rows), max(row["best"]["error"] for row in rows)
+    return (
+        f"{mine:.{digits}f} {unit} | {theirs:.{digits}f} {unit} | {mine / theirs:.2f} | {best:.{digits}f} {unit}{named}"
+        f" | {mine / best:.2f} | {largest[0]:.0e} and {largest[1]:.0e}"
+    )
 
 
 def convolution_table() -> str:
     """Lab 08's fastest kernels against cuDNN, from benchmarks/convolution.py."""
-    found = _figures("convolution_h200.json")
+    found = beside_best("convolution", course=Course(ROOT))
     if found is None:
         return f"{NOT_MEASURED} `python benchmarks/convolution.py` measures it on a GPU."
     digits = [row for row in found["rows"] if row["section"] == "digits"]
     best = {row["layer"]: row for row in sorted(digits, key=lambda row: -row["time_ms"])}
-    rows = [
+    groups = [
         ("{C} to {F} channels of {H} x {W}, filters of {R} x {S}, batch {BATCH:,}".format(**row["sizes"]),
-         f"`{row['step']}`", row["time_ms"], row["reference_ms"])
+         f"`{row['step']}`", [row])
         for row in sorted(best.values(), key=lambda row: row["layer"])
     ]  # fmt: skip
-    rows += _half_rows([row for row in found["rows"] if row["section"] == "vgg16_fp16"])
+    groups += _half_rows([row for row in found["rows"] if row["section"] == "vgg16_fp16"])
+    versions = found["versions"]
     lines = [
-        f"Lab 08's fastest references on an {found['device']}, measured in turns with cuDNN as PyTorch calls it.",
-        "", "| layers | step | time | cuDNN | of cuDNN's time |", "|---|---|---:|---:|---:|",
+        f"Lab 08's fastest references on an {found['device']}, L2 flushed. "
+        + _RIVALS.format(torch=versions["torch"], cudnn=_cudnn(versions["cudnn"])),
+        "", _HEAD.format("layers | step"), "|---|---|---:|---:|---:|---:|---:|---|",
     ]  # fmt: skip
-    lines += [f"| {a} | {b} | {ours:.2f} ms | {theirs:.2f} ms | {ours / theirs:.2f} |" for a, b, ours, theirs in rows]
+    lines += [f"| {a} | {b} | {_against(rows, 'time_ms', 'reference_ms', 'exact_error')} |" for a, b, rows in groups]
     return "\n".join(lines)
 
 
-def _half_rows(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float]]:
+def _half_rows(rows: list[dict[str, Any]]) -> list[tuple[str, str, list[dict[str, Any]]]]:
     """VGG16 in half precision: each step that was measured on all layers, and the fastest step of each layer."""
     layers = dict.fromkeys(row["layer"] for row in rows)
     steps = {step: [row for row in rows if row["step"] == step] for step in dict.fromkeys(row["step"] for row in rows)}
@@ -167,34 +193,31 @@ def _half_rows(rows: list[dict[str, Any]]) -> list[tuple[str, str, float, float]
         fastest = [best[layer] for layer in layers]
         names = dict.fromkeys(f"`{row['step'].split('/')[1]}`" for row in fastest)
         chosen[f"for each layer the fastest: {', '.join(sorted(names))}"] = fastest
-    return [
-        ("VGG16's 13 convolutions in half precision, batch 32", step,
-         sum(row["time_ms"] for row in chosen[step]), sum(row["reference_ms"] for row in chosen[step]))
-        for step in chosen
-    ]  # fmt: skip
+    return [("VGG16's 13 convolutions in half precision, batch 32", step, chosen[step]) for step in chosen]
 
 
 def split_table() -> str:
     """Lab 12's references against cuDNN, from benchmarks/split_channels.py."""
-    found = _figures("split_channels_h200.json")
+    found = beside_best("split_channels", course=Course(ROOT))
     if found is None:
         return f"{NOT_MEASURED} `python benchmarks/split_channels.py` measures it on a GPU."
-    ordered = sorted(found["rows"], key=lambda row: row["ratio"])
-    groups = {"Yolo": "Y", "ResNet": "R"}
+    ordered = sorted(found["rows"], key=lambda row: row["best"]["ratio"])
+    means = found["summary"]
     lines = [
         f"Lab 12's references for one image on an {found['device']}: the {len(ordered)} layers of Yolo and ResNet that "
-        "the thesis measures, with the tiles that the search found, in turns with cuDNN as PyTorch calls it. Geometric "
-        f"mean of the ratios to its time: {found['summary']['geometric_mean']:.2f}.",
-        "", "| layers | time | cuDNN | of cuDNN's time |", "|---|---:|---:|---:|",
+        "the thesis measures, with the tiles that the search found on an H200, L2 flushed. "
+        + _RIVALS.format(torch=found["torch"], cudnn=_cudnn(found["cudnn"]))
+        + f" Geometric means of the ratios: {means['geometric_mean']:.2f} and {means['geometric_mean_to_best']:.2f}.",
+        "", _HEAD.format("layers"), "|---|---:|---:|---:|---:|---:|---|",
     ]  # fmt: skip
-    for network, letter in groups.items():
+    for network, letter in {"Yolo": "Y", "ResNet": "R"}.items():
         rows = [row for row in found["rows"] if row["layer"].startswith(letter)]
-        ours, theirs = (sum(row[name] for row in rows) for name in ("time_us", "cudnn_us"))
-        lines.append(f"| {len(rows)} layers of {network} | {ours:.0f} us | {theirs:.0f} us | {ours / theirs:.2f} |")
+        cells = _against(rows, "time_us", "cudnn_us", "exact_error", unit="us")
+        lines.append(f"| {len(rows)} layers of {network} | {cells} |")
     for what, row in (("the most", ordered[0]), ("the least", ordered[-1])):
         sizes = "{C} to {F} channels of {H} x {W}, {R} x {S}, stride {STRIDE}".format(**row["sizes"])
-        times = f"{row['time_us']:.1f} us | {row['cudnn_us']:.1f} us | {row['ratio']:.2f}"
-        lines.append(f"| of all the one that gains {what}: {sizes} | {times} |")
+        cells = _against([row], "time_us", "cudnn_us", "exact_error", unit="us")
+        lines.append(f"| of all the one that gains {what}: {sizes} | {cells} |")
     return "\n".join(lines)
 
 
@@ -245,6 +268,36 @@ def training_table() -> str:
     return "\n".join(lines)
 
 
+def _mean(ratios: Sequence[float]) -> float:
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def attention_table() -> str:
+    """Lab 16's attention on tensor cores beside PyTorch's, from benchmarks/attention.py."""
+    found = _figures("attention_h100.json")
+    if found is None:
+        return f"{NOT_MEASURED} `python benchmarks/attention.py` measures it on a GPU."
+    rows = [row for row in found["rows"] if row["part"] == "forward"]
+    rival, other = list(dict.fromkeys(row["reference"] for row in rows))
+    mean = _mean([row["ratio"] for row in rows if row["reference"] == rival])
+    lines = [
+        f"Lab 16's `06_tensor_cores` on an {found['device']}: 16,384 tokens in all, halves with float32 sums, in turns "
+        f"with PyTorch {found['torch']}'s attention by the back ends named, L2 flushed. Geometric mean of the speeds "
+        f"beside {rival}: {mean:.2f}.",
+        "", f"| text | D | whole | of {rival}'s speed | of {other}'s | causal | of {rival}'s speed | of {other}'s |",
+        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for d, length in sorted({(row["sizes"]["D"], row["sizes"]["N"]) for row in rows}):
+        cells = []
+        for causal in (0, 1):
+            wanted = {"D": d, "N": length, "causal": causal}
+            pair = [row for row in rows if wanted.items() <= row["sizes"].items()]
+            cells += [f"{pair[0]['rate']:.0f} TFLOP/s", *(f"{row['ratio']:.2f}" for row in pair)]
+        lines.append(f"| {length:,} tokens | {d} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _article(cpu: str) -> str:
     return f"an {cpu}" if cpu[:1] in "AEIOU" else f"a {cpu}"
 
@@ -262,6 +315,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "convolution": convolution_table,
     "split": split_table,
     "networks": networks_table,
+    "attention": attention_table,
     "training": training_table,
 }
 

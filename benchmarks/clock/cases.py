@@ -19,10 +19,13 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from cubins import CARRIED, compile_cubin, text_digest
+from cubins import CARRIED, text_digest
 from inputs import make
 from tile_sets import Choice, layer_choice, product_choice
 
+from warpschool.clock.machine import find_machine
+from warpschool.clock.subject import machine_arch
+from warpschool.compile import compile_cuda
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.contract.expressions import evaluate, names_in
 from warpschool.course import Course
@@ -75,6 +78,7 @@ SIZES: dict[str, Mapping[str, dict[str, Any]]] = {
     "lab10/07": _DENSE, "lab10/08": _DENSE, "lab10/09": _CONVOLUTION, "lab10/11": _CONVOLUTION,
     "lab10/12": _CONVOLUTION, "lab10": _POOLS, "lab11/01": _DENSE, "lab11/02": _DENSE, "lab11/03": _POOLS,
     "lab11/04": _CONVOLUTION, "lab11/05": _CONVOLUTION, "lab11/06": _LINE, "lab11/07": _LINE, "lab11/08": _POOLS,
+    "lab15": _LINE,
 }  # fmt: skip
 """By the beginning of a step's name, the longest that fits; all others are products."""
 _MORE: dict[str, dict[str, dict[str, Any]]] = {
@@ -90,10 +94,12 @@ _MORE: dict[str, dict[str, dict[str, Any]]] = {
     "lab08/08": {"small": {"H": 14, "W": 12}}, "lab08/09": {"small": {"STRIDE": 2}},
     "lab08/12": {"medium": {"H": 14, "W": 14}, "large": {"H": 14, "W": 14, "C": 256, "F": 256}},
     "lab10/09": {"large": {"H": 28, "W": 28, "BATCH": 256}},
+    "lab15/06": {"large": {"n": 1 << 23}}, "lab15/07": {"large": {"n": 1 << 22}},
 }  # fmt: skip
 INPUTS: dict[str, dict[str, dict[str, Any]]] = {
     "lab05/10": {"row_start": {"how": "starts", "total": "NNZ"}, "column": {"how": "below", "limit": "K"}},
     "lab11/01": {"label": {"how": "below", "limit": "CLASSES"}},
+    "lab15/07": {"keys": {"how": "below", "limit": 1 << 30}},
 }
 """Step -> array -> how it is made; see `inputs.make`."""
 SHAPES = {"part": ("PART", "C", "R", "S")}
@@ -112,15 +118,20 @@ class Case:
 
 
 def cases(only: str = "") -> Iterator[Case]:
-    """References in the order of the course, then our own kernels, or these alone with "own/"."""
-    for path in [] if only == OWN else [s.solution for s in Course(ROOT).kernels() if s.solution is not None]:
+    """References in the order of the course, then our own kernels: those with `only` in their names."""
+    wanted = only.partition("@")[0]
+    for path in [s.solution for s in Course(ROOT).kernels() if s.solution is not None]:
         name = f"{path.parent.name.split('_')[0]}/{path.stem}"
+        if wanted not in name:
+            continue
         contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
         for kind in KINDS:
             wish = _of(SIZES, name, _PRODUCT)[kind] | _of(_MORE, name, {}).get(kind, {})
             yield from _case(f"{name}@{kind}", contract, wish, _of(INPUTS, name, {}))
     own = json.loads((KERNELS / "cases.json").read_text()) if (KERNELS / "cases.json").exists() else {}
     for path in sorted(KERNELS.glob("*.cu")):
+        if wanted not in f"{OWN}{path.stem}":
+            continue
         contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
         told = own.get(path.stem, {})
         for kind in (kind for kind in KINDS if kind in told):
@@ -202,14 +213,9 @@ def _arrays(case: Case) -> list[dict[str, Any]]:
 
 
 def cubin_of(contract: Contract, constants: Mapping[str, int] | None = None) -> bytes:
-    """The machine code that the clock disassembles: prepared and compiled as the course does it, for sm_90."""
-    from warpschool.compile import CompileLimits
-    from warpschool.compile.compiler import _Job
-    from warpschool.compile.source import cleared_source
-
-    job = _Job(contract.source, contract.name, (), constants or None, contract.target or "sm_90", CompileLimits())
-    code = cleared_source(job.source, name=job.name, folders=job.toolchain.folders)
-    return compile_cubin(code, job.name, job._all_options(code))
+    """The machine code that the clock disassembles."""
+    arch = machine_arch(contract.arch, find_machine("h200"))
+    return compile_cuda(contract.source, name=contract.name, arch=arch, constants=constants).cubin
 
 
 def data_of(case: Case, digest: str) -> dict[str, Any]:
@@ -246,7 +252,7 @@ def write_plan(only: str = "") -> None:
         old.unlink()
     rows = []
     digests: dict[str, tuple[str, str]] = {}
-    for case in tile_cases() if only.startswith(TILES) else cases():
+    for case in tile_cases() if only.startswith(TILES) else cases(only):
         if only not in case.name:
             continue
         key = case.name.split("@")[0]

@@ -34,6 +34,8 @@ FOLDER = Path(__file__).parent / ".clock" / "record"
 CASE_SECONDS = 0.25
 """of timing, for each case and each state of L2, about"""
 MOST_SAMPLES, FEWEST_SAMPLES = 25, 3
+SAVED_AFTER = 20
+"""cases, so that little is lost where somebody ends the process"""
 CHUNK = 24
 """Launches to one run of ncu."""
 AHEAD = 6
@@ -182,6 +184,8 @@ def time_all(out: Path, *, only: str, seconds: float) -> None:
             loaded = Loaded(gpu, case, hosts)
             record["cases"][case["case"]] = _timed(gpu, loaded, case, spin, times, junk)
             loaded.free()
+            if len(record["cases"]) % SAVED_AFTER == 0:
+                _save(out, record)
         except DriverError as error:
             record["failed"][case["case"]] = str(error)
             print(f"{case['case']}: {error}", flush=True)

@@ -11,6 +11,8 @@ GIB, MIB = 1 << 30, 1 << 20
 QUEUE_DEPTHS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24, 32)
 ICACHE = (128, 512, 1024, 1536, 2048, 3072, 4096, 6144, 7168, 8192, 9216, 12288, 16384, 32768)
 """instructions of 16 bytes in a loop"""
+APART = (512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288)
+"""of those, in which warps are also sent off one after the other"""
 BANK_SHORT, BANK_LONG = 32, 96
 _FMA = 'asm volatile("fma.rn.f32 %0, %1, %2, %0;" : "+f"({}) : "f"({}), "f"({}));'
 
@@ -195,6 +197,19 @@ def fetching() -> tuple[list[Kernel], list[Row]]:
                 what=f"a loop of {count} FFMAs ({count * 16 >> 10} KiB), {warps} warps, second time",
                 unit="cycles per instruction and sub-core", kernel=kernel.name, threads=32 * warps, loops=loops,
                 per=count * loops * max(1, warps / 4), repeats=3,
+            ))  # fmt: skip
+    for count in APART:
+        kernel = next(k for k in kernels if k.name == f"fetch_{count}")
+        delay = "CLOCK(t0); do { CLOCK(t1); } while (t1 - t0 < (u64)a * (threadIdx.x / 128));"
+        source = kernel.source.replace(kernel.name, f"apart_{count}").replace("CLOCK(t0);", f"{delay} CLOCK(t0);", 1)
+        kernels.append(Kernel(f"apart_{count}", source, kernel.expected, alone=kernel.alone))
+        loops = max(4, 16384 // count)
+        for warps in (8, 16):
+            rows.append(Row(
+                name=f"fetch/{count}_instructions_{warps}_warps_apart",
+                what=f"a loop of {count} FFMAs, {warps // 4} warps in each sub-core that began {count} cycles apart",
+                unit="cycles per instruction and sub-core", kernel=f"apart_{count}", threads=32 * warps, loops=loops,
+                args=(count, 0, 0), per=count * loops * warps / 4, repeats=3, reduce="each",
             ))  # fmt: skip
     return kernels, rows
 

@@ -1,9 +1,9 @@
 """Compares the clock's predictions with what a GPU measured: times, cycles, instructions, warp states.
 
-    python benchmarks/clock/validate.py [--only TEXT] [--json FILE]
+    python benchmarks/clock/validate.py [--gpu KEY] [--only TEXT] [--json FILE]
 
-reads benchmarks/results/clock_times_h200.json (`record.py merge`), predicts every case of it here, without a GPU, and
-writes benchmarks/results/clock_validation_h200.json and what `Prediction` says of itself,
+reads benchmarks/results/clock_times_KEY.json (`record.py merge`), predicts every case of it here, without a GPU, and
+writes benchmarks/results/clock_validation_KEY.json; of the H200 also what `Prediction` says of itself,
 src/warpschool/clock/agreement.json.
 `scripts/clock_page.py` makes docs/reference/clock.md of the former.
 """
@@ -14,6 +14,7 @@ import argparse
 import json
 import platform
 import time
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import numpy as np
 from cases import Case, cases, inputs_of
 
 from warpschool.clock.machine import find_machine
-from warpschool.clock.prediction import RECORD, LaunchPrediction, predict_plan
+from warpschool.clock.prediction import DEFAULT, RECORD, LaunchPrediction, predict_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -32,16 +33,30 @@ OWN = "own/"
 
 
 def _rows(
-    case: Case, measured: dict[str, Any], counters: list[list[float]], metrics: list[str]
+    case: Case, measured: dict[str, Any], counters: list[list[float]], metrics: list[str], gpu: str
 ) -> list[dict[str, Any]]:
     start = time.process_time()
-    found = predict_plan(case.contract, case.plan, find_machine("h200"), inputs=partial(inputs_of, case))
+    found = predict_plan(case.contract, case.plan, find_machine(gpu), inputs=partial(inputs_of, case))
     cpu = time.process_time() - start
     return [
         _row(case.name, launch, measured["times"]["flushed"]["launches"][at][0], cpu / len(found.launches))
         | (_counted(launch, counters[at], metrics) if at < len(counters) else {})
         for at, launch in enumerate(found.launches)
     ]
+
+
+def _predicted(names: list[str], gpu: str) -> list[dict[str, Any]]:
+    """The rows of some cases."""
+    record = json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8"))
+    metrics = record["metrics"].get("time", [])
+    rows: list[dict[str, Any]] = []
+    for case in cases():
+        if case.name in names:
+            counters = record["counters"].get(case.name, {}).get("time", [])
+            rows += _rows(case, record["cases"][case.name], counters, metrics, gpu)
+            print(f"{case.name:44s} {rows[-1]['predicted_us'] or 0:10.2f} us, "
+                  f"measured {rows[-1]['measured_us']:10.2f} us", flush=True)  # fmt: skip
+    return rows
 
 
 def _row(name: str, launch: LaunchPrediction, us: float, cpu: float) -> dict[str, Any]:
@@ -109,18 +124,18 @@ def _interval(rows: list[dict[str, Any]]) -> tuple[float, float]:
 def main() -> None:
     """Predict all recorded cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--gpu", default=DEFAULT, help="key of the machine")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", default="", help="cases whose names contain this; nothing is written then")
-    parser.add_argument("--json", type=Path, default=RESULTS / "clock_validation_h200.json", help="where the rows go")
+    parser.add_argument("--json", type=Path, help="where the rows go")
     options = parser.parse_args()
-    record = json.loads((RESULTS / "clock_times_h200.json").read_text(encoding="utf-8"))
-    metrics = record["metrics"]["time"]
-    rows: list[dict[str, Any]] = []
-    for case in cases():
-        if options.only in case.name and case.name in record["cases"]:
-            counters = record["counters"].get(case.name, {}).get("time", [])
-            rows += _rows(case, record["cases"][case.name], counters, metrics)
-            print(f"{len(rows):4d} {case.name:44s} {rows[-1]['predicted_us'] or 0:10.2f} us, "
-                  f"measured {rows[-1]['measured_us']:10.2f} us", flush=True)  # fmt: skip
+    out = options.json or RESULTS / f"clock_validation_{options.gpu}.json"
+    record = json.loads((RESULTS / f"clock_times_{options.gpu}.json").read_text(encoding="utf-8"))
+    chosen = [case.name for case in cases(options.only) if options.only in case.name and case.name in record["cases"]]
+    parts = [chosen[k :: options.jobs] for k in range(options.jobs)]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        told = list(pool.map(_predicted, parts, [options.gpu] * len(parts)))
+    rows = sorted((row for part in told for row in part), key=lambda row: chosen.index(row["case"]))
     course = [row for row in rows if not row["case"].startswith(OWN)]
     outside = [row for row in rows if row["case"].startswith(OWN)]
     sets = {"references": course, "outside": outside}
@@ -135,7 +150,9 @@ def main() -> None:
         "host": platform.machine(), "figures": figures, "interval": [low, high],
         "coverage_outside": float(np.mean(covered)) if covered else None, "rows": rows,
     }  # fmt: skip
-    options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    if options.gpu != DEFAULT:
+        return
     one = figures.get("outside", figures["references"])
     agreement = {
         "gpu": record["device"], "launches": one["launches"], "median": round(one["median"], 4),

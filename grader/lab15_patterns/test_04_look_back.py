@@ -6,14 +6,14 @@ from warpcourse.cases import RACES
 from warpcourse.lab15_patterns.cases import scanned
 from warpschool.grading import criterion, practice
 
-TILE = 512
+TILE = 4096
 WARP = 32
-WHOLE = [512, 1024, 8192]
-RAGGED = practice([1, 31, 33, 127, 511, 513, 1000, 20_001])
-ALIGNED = 16384
+WHOLE = [TILE, 2 * TILE, 8 * TILE]
+RAGGED = practice([1, 31, 33, 127, 1000, 4095, 4097, 40_001])
+ALIGNED = 8 * TILE
 WAITING = (3, 1)
 """tiles, and the one that starts first: those behind it wait for tile 0, which the simulator lets in late"""
-COUNTED = practice([ALIGNED, 21 * TILE], count=1)
+COUNTED = practice([ALIGNED, 5 * TILE], count=1)
 
 
 def run_and_compare(kernel, rng, n, first=0):
@@ -31,7 +31,8 @@ def run_and_compare(kernel, rng, n, first=0):
     hint=[
         "What lies before tile 5, if tile 4 has told its own sum only, and tile 3 the sum up to its end?",
         "Both: walk back from tile - 1, add tile sums, and stop behind the first prefix. Tile 0 has nothing before it.",
-        "for k = tile - 1, ...: wait until flag[k] is not 0; before += flag[k] == PREFIX ? prefix[k] : sum[k]",
+        "A lane for each of 32 tiles, k = tile - 1 - lane: wait until flag[k] is not 0; up to the nearest PREFIX, add "
+        "prefix[k] where flag[k] is PREFIX, else sum[k]; without one, the 32 tiles before",
     ],
 )
 def test_correct(kernel, rng):
@@ -44,8 +45,8 @@ def test_correct(kernel, rng):
     weight=2,
     hint=[
         "The last tile is not full. Who has its sum?",
-        "The last thread still: threads past the end hold zero, so that its own sum is that of the tile.",
-        "if (t == TILE - 1) ...; every thread passes the barrier behind it; if (i < n) y[i] = start + own",
+        "scan_tile still: elements past the end are zero. And before tile 0 there is none: what do lanes find there?",
+        "known = k < 0 ? PREFIX : NOTHING; ask while it is NOTHING; add only where k >= 0; all pass the barrier",
     ],
 )
 def test_ragged(kernel, rng):
@@ -61,7 +62,7 @@ def test_ragged(kernel, rng):
         "A flag says that a sum is there. What keeps a block from reading the sum as it was before?",
         "Two sides: the writer stores the sum, then the flag by release; the reader loads the flag by acquire, then "
         "the sum. A flag that is written and read like any other variable orders nothing.",
-        "sum[tile] = own; tell(&flag[tile], SUM);   and: while ((known = ask(&flag[k])) == NOTHING); before += sum[k]",
+        "sum[tile] = all; tell(&flag[tile], SUM);   and: known = ask(&flag[k]) until it is not NOTHING; part = sum[k]",
     ],
 )
 def test_order(kernel, rng):
@@ -77,7 +78,8 @@ def test_order(kernel, rng):
     hint=[
         "Tile 5 starts first and tells its sum. What can tile 6 do while tile 4 has told nothing yet?",
         "Add tile 5's sum and wait for tile 4: only a flag that says nothing is a reason to wait.",
-        "for (k = tile - 1; known != PREFIX; --k) { wait while flag[k] is NOTHING; add sum[k], or prefix[k] and stop }",
+        "known = ask(&flag[k]) until it is not NOTHING; ends = __ballot_sync(ALL, known == PREFIX); lanes up to the "
+        "first of ends add; where ends is 0, all do, and the warp goes on with the 32 tiles before",
     ],
 )
 def test_waiting(kernel, rng):
@@ -96,7 +98,7 @@ def test_waiting(kernel, rng):
     ],
 )
 def test_ticket(kernel, rng):
-    for n in (1, 3000, ALIGNED):
+    for n in (1, 9000, ALIGNED):
         run = run_and_compare(kernel, rng, n)[2]
         kernel.check_against(run, {"ticket": [-(-n // TILE)]})  # every block has drawn one
 
@@ -107,9 +109,9 @@ def test_ticket(kernel, rng):
     hint=[
         "How often are x loaded and y stored, if blocks wait for each other instead of for a second kernel?",
         "Once each. What a block has found before its tile is added while its sums are still in registers.",
-        "own stays in a register; y[i] = start + own is the only store to y",
+        "own stays in registers; start + own is the only thing stored to y",
     ],
-    counts="sectors of global memory, at n = 16384, for each 32 elements: loaded at most 6, stored at most 5 (x and "
+    counts="sectors of global memory, at n = 32768, for each 32 elements: loaded at most 6, stored at most 5 (x and "
     "y are 4 each); sectors beyond the fewest: at most one for each 32 elements",
 )
 def test_bytes(kernel, rng):

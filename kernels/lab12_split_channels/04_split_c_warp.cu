@@ -107,8 +107,8 @@ conv(const float* __restrict__ x, const float* __restrict__ w, float* __restrict
     for (int l = 0; l < LOADS; ++l) {
         const int e = thread + l * THREADS;
         const int row = row0 + e % PLANE / PITCH - PAD;
-        const int col = col0 + e % PITCH - PAD;
-        const bool inside = e % PITCH < IW && 0 <= row && row < H && 0 <= col && col < W;
+        const int col = col0 + e % PLANE % PITCH - PAD;
+        const bool inside = e % PLANE % PITCH < IW && 0 <= row && row < H && 0 <= col && col < W;
         source[l] = inside ? (e / PLANE * H + row) * W + col : OUTSIDE;
     }
     const auto load = [&](int stage) {  // starts the copies; what does not exist becomes zero

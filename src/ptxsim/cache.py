@@ -17,6 +17,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ptxsim import system
+
 _FORMAT = 1
 _MOST_ENTRIES = 4096
 _STALE_S = 3600.0
@@ -97,9 +99,9 @@ def folders() -> list[Path]:
 def _folders(kind: str) -> Iterator[Path]:
     """Where entries may be: the user's cache folder, then a private temporary one."""
     yield cache_root() / kind
-    fallback = _private_temporary(tempfile.gettempdir(), os.getuid())
+    fallback = _private_temporary(tempfile.gettempdir())
     if fallback is not None:
-        yield fallback / kind
+        yield Path(fallback) / kind
 
 
 def _own_folder(kind: str) -> list[Path]:
@@ -107,16 +109,9 @@ def _own_folder(kind: str) -> list[Path]:
 
 
 @functools.cache
-def _private_temporary(base: str, user: int) -> Path | None:
+def _private_temporary(base: str) -> str | None:
     """A folder below the temporary one that only this user can write: others must not plant entries there."""
-    folder = Path(base) / f"warpschool-{user}"
-    try:
-        folder.mkdir(mode=0o700, exist_ok=True)
-        state = folder.lstat()
-    except OSError:
-        return None
-    private = state.st_uid == user and not state.st_mode & 0o022 and not folder.is_symlink()
-    return folder if private else None
+    return system.private_folder(base, "warpschool")
 
 
 def _write(folder: Path, name: str, data: bytes) -> bool:

@@ -82,8 +82,10 @@ STRONG: dict[str, Order] = {
     "mmio": Order.WAITS,
     "acquire": Order.FENCE | Order.WAITS,
     **dict.fromkeys(("release", "acq_rel", "sc"), Order.FENCE),
+    **dict.fromkeys(("gpu", "sys"), Order.BLOCKS),
 }
-"""What these modifiers add to any instruction's order; WAITS only where there is a result to look at."""
+"""What these modifiers, scopes wider than a cluster among them, add to any instruction's order; WAITS only where there
+is a result to look at."""
 
 
 class Flow(Enum):

@@ -8,15 +8,14 @@ Fresh memory is filled with 0xFF bytes, which read as NaN in every floating-poin
 from __future__ import annotations
 
 import bisect
-import ctypes
 import itertools
-import mmap
 import os
 import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from ptxsim import system
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.heap import DeviceHeap, HeapBlock
 from ptxsim.limits import HEAP_BYTES
@@ -95,12 +94,23 @@ class Memory:
             )
         address = self._place(nbytes)
         offset = address - self._arena.ctypes.data
+        self._commit(address, nbytes, name)
         view = self._arena[offset : offset + nbytes]
         view[:] = 0xFF
         allocation = Allocation(address, nbytes, name, view)
         bisect.insort(self._allocations, allocation, key=lambda a: a.address)
         self.used_bytes += nbytes
         return allocation
+
+    @staticmethod
+    def _commit(address: int, nbytes: int, name: str) -> None:
+        try:
+            system.commit(address, nbytes)
+        except OSError:
+            raise MemoryLimitExceeded(
+                f"the system has no memory for {name or 'an array'} of {nbytes:,} bytes",
+                next_step="Close other programs, or use a smaller problem.",
+            ) from None
 
     def device_heap(self) -> DeviceHeap:
         """The heap, made when first asked for. Raises MemoryLimitExceeded."""
@@ -114,8 +124,7 @@ class Memory:
         self._allocations.remove(allocation)
         self.used_bytes -= allocation.nbytes
         if self._shared and allocation.nbytes >= _LARGE:  # nobody reads it again: its pages go back to the system
-            first = -(-allocation.address // mmap.PAGESIZE) * mmap.PAGESIZE
-            _libc.madvise(first, (allocation.end - first) // mmap.PAGESIZE * mmap.PAGESIZE, _MADV_REMOVE)
+            system.discard(allocation.address, allocation.nbytes)
 
     def find(self, address: int) -> Allocation | HeapBlock | None:
         """The allocation, or block of the heap, that holds `address`."""
@@ -175,15 +184,8 @@ class Memory:
         return 0
 
 
-_LARGE, _MADV_REMOVE = 1 << 20, 9
-_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
-_FAILED = ctypes.c_void_p(-1).value
+_LARGE = 1 << 20
 _places = itertools.count(_FIRST_PLACE, 2 * DEFAULT_CAPACITY)
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
 
 class _Reserved:
@@ -191,12 +193,8 @@ class _Reserved:
     then does so alike in every run. Given back when the last array on it is gone; `file` backs it. Raises OSError."""
 
     def __init__(self, nbytes: int, file: int | None = None) -> None:
-        flags = _NORESERVE | (mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS if file is None else mmap.MAP_SHARED)
         if file is not None:
             os.ftruncate(file, nbytes)
-        descriptor = -1 if file is None else file
-        place = _libc.mmap(next(_places), nbytes, mmap.PROT_READ | mmap.PROT_WRITE, flags, descriptor, 0)
-        if place in (None, _FAILED):
-            raise OSError(ctypes.get_errno(), "cannot reserve address space")
-        weakref.finalize(self, _libc.munmap, place, nbytes).atexit = False  # at the end the process gives it back
+        place = system.reserve(nbytes, next(_places), file)
+        weakref.finalize(self, system.release, place, nbytes).atexit = False  # at the end the process gives it back
         self.__array_interface__ = {"data": (place, False), "shape": (nbytes,), "typestr": "|u1", "version": 3}

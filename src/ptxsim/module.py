@@ -205,6 +205,7 @@ class SimKernel:
         handoffs: bool = False,
         tier: str = "auto",
         doubled: str = "",
+        watch: Sequence[Allocation] | None = None,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -220,7 +221,7 @@ class SimKernel:
         that is made at once, "compiled", which runs several times faster, or "auto", which begins a long kernel with
         the first and compiles it when its launches have taken a while; what comes out is the same. `doubled` names a
         kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
-        stores tells then whether it comes from them.
+        stores tells then whether it comes from them. `watch`, with checks: the record says what was done to these.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -236,7 +237,7 @@ class SimKernel:
         return kernel.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
-            tier=tier,
+            tier=tier, watch=watch,
         )  # fmt: skip
 
     def _with(self, kind: str) -> SimKernel:

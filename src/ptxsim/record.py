@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
 from ptxsim.finding import Finding, Triple
 from ptxsim.limits import WARP
 
@@ -54,12 +57,26 @@ class Handoff:
 
 
 @dataclass(frozen=True)
+class Touched:
+    """What a launch did to one of the allocations that it was to watch, `granule` bytes at a time.
+
+    `accessed` in any way; `stored` to, or updated; `read_first`: read or updated, and by no thread stored to before.
+    """
+
+    address: int
+    granule: int
+    accessed: npt.NDArray[np.bool_]
+    stored: npt.NDArray[np.bool_]
+    read_first: npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
     `notes` are findings that are no hazards: threads that store one value in one place.
     The names of counters are those of `ptxsim.counters.COUNTERS`; one that is not there is 0. Launches that did the
-    same share their `lines`: they are for reading.
+    same share their `counters` and `lines`: they are for reading.
     """
 
     counters: dict[str, int]
@@ -73,3 +90,7 @@ class LaunchRecord:
     """in the order in which they were simulated, where somebody asked for them"""
     stored_to: tuple[str, ...] = ()
     """names of the allocations of which something was stored to or updated, with checks"""
+    complete: bool = True
+    """False where the launch was ended after too many accesses that went wrong: `hazards` has the first of each"""
+    touched: tuple[Touched, ...] | None = None
+    """in the place of `stored_to`, where a launch was to watch allocations and could"""

@@ -7,7 +7,6 @@ name of its own, what the clock predicts for one machine.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -22,12 +21,11 @@ from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.device import Launch, get_device
-from warpschool.device.measurement import Rules, Summary, measure, summarize
 from warpschool.device.protocol import Device
 from warpschool.errors import CourseError, DeviceLacks
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.accesses import Trace, trace
-from warpschool.inspect.timing import benchmark
+from warpschool.inspect.timing import benchmark, benchmark_host
 from warpschool.nn.session import Kernels
 from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table
@@ -91,11 +89,6 @@ def predicted_ms(
 # ---------------------------------------------------------------- the parts of a computation
 
 
-_HOST_RULES = Rules(
-    warmup_runs=1, warmup_ms=0.0, target_error=0.05, min_samples=5, max_samples=50, max_seconds=1.0, batch=5
-)
-
-
 @dataclass(frozen=True)
 class TimedPart:
     """One part of a computation; `time_ms` is None where it was not measured."""
@@ -130,31 +123,6 @@ class Parts(Table):
         return {part.what: part for part in self.parts}[what]
 
 
-class HostSampler:
-    """Times functions by the host's clock: for copies and for work on the CPU. `wait` blocks until a device is idle."""
-
-    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
-        self.wait = wait
-
-    def run(self, work: Callable[[], Any]) -> None:
-        work()
-        self.wait()
-
-    def sample(self, works: Sequence[Callable[[], Any]]) -> list[float]:
-        times = []
-        for work in works:
-            self.wait()
-            start = time.perf_counter()
-            self.run(work)
-            times.append((time.perf_counter() - start) * 1e3)
-        return times
-
-
-def host_time(work: Callable[[], Any], *, wait: Callable[[], None] = lambda: None) -> Summary:
-    """Time a function by the host's clock."""
-    return summarize([times[0] for times in measure([work], HostSampler(wait), _HOST_RULES)])
-
-
 def parts(
     step: str, sizes: Mapping[str, float], *, on_cpu: Callable[..., Any] | None = None, repeats: int = 10,
     device: str = "auto", gpu: str = model.DEFAULT_GPU, seed: int = 0,
@@ -179,7 +147,7 @@ def parts(
         clock = predicted(contract, sizes)
         note += f" Kernel, {clock}." if clock else ""
     if on_cpu is not None:
-        rows.append(TimedPart("the same on the CPU", None, host_time(lambda: on_cpu(**inputs)).median_ms))
+        rows.append(TimedPart("the same on the CPU", None, benchmark_host(lambda: on_cpu(**inputs)).median_ms))
     return Parts.on(result.device.description, rows, note)
 
 
@@ -214,7 +182,7 @@ class _Bench:
         """Kernels by the GPU's events, copies by the host's clock, since pageable copies keep the host busy."""
         if work == self.kernel:
             return benchmark(work, device=self.device).median_ms
-        return host_time(work, wait=self.device.synchronize).median_ms
+        return benchmark_host(work, wait=self.device.synchronize).median_ms
 
     def copy_in(self, source: Mapping[str, Any]) -> None:
         for name, array in self.on_device.items():

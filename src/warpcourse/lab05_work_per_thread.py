@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from warpcourse.ladder import Measured, cost_of, measured
 from warpschool import model
-from warpschool.contract import parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.harness.launcher import Program, random_inputs
@@ -107,58 +106,36 @@ class Column:
     values: Mapping[str, float | None]
 
 
+NOTES = ("U shared by 32 images", "U not shared")
+"""The batches that are recorded: 32 images that meet the same filters, and products with nothing in common."""
+
+
+def nsight(*, course: Course | None = None) -> dict[str, Any] | None:
+    """What `benchmarks/table6_ncu.py` recorded; of several cards the one with the most kernels; None without one."""
+    return max(results("table6_*.json", course=course), key=lambda one: len(one["rows"]), default=None)
+
+
 def our_columns(*, course: Course | None = None) -> tuple[Column, ...]:
-    """Return a column for each recorded run of 08_batched, and for the cuBLAS beside it; none without recorded runs."""
-    course = course or Course.find()
-    step = course.step(BATCHED)
-    runs = [row for row in measured(course=course) if row.step == step.name]
-    if not runs or step.solution is None:
+    """Return a column for each recorded kernel: stages 1 to 3, 08_batched, cuBLAS; none without a record.
+
+    Every figure is Nsight Compute's, of one launch: times are longer than outside of it, where clocks rise higher.
+    """
+    found = nsight(course=course)
+    if found is None:
         return ()
-    contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
-    cost = cost_of(contract, {**_PRODUCT, "BATCH": 2, "SHARE": 2})
-    columns = []
-    for run in runs:
-        use = next((use for use in cost.uses if _is_named(use.gpu, run.device)), None)
-        held = use.occupancy.fraction if use and use.occupancy else None
-        for who, values in (("08_batched", _ours(run, cost.counters, held)), (run.reference, _theirs(run))):
-            counted = counted_by_nsight(course, run.device, who, run.note)
-            known = {name: value for name, value in values.items() if value is not None}
-            columns.append(Column(f"{who}, {run.note}", values | counted | known))
-    return tuple(columns)
+    flop = 2.0 * found["batch"] * found["size"] ** 3
+    return tuple(
+        Column(f"{row['who']}, {row['note']}", dict.fromkeys(GTX1080) | row["values"] | {
+            "time in ms": row["time_ms"],
+            "share of the peak": _share(found["device"], flop / row["time_ms"] * 1e-9),
+        })
+        for note in NOTES for row in found["rows"] if row["note"] == note
+    )  # fmt: skip
 
 
-def counted_by_nsight(course: Course, device: str, who: str, note: str) -> dict[str, float | None]:
-    """Return what Nsight Compute recorded of one kernel on one device: metric -> value; empty without a record."""
-    for result in results("table6_*.json", course=course):
-        for row in result["rows"]:
-            if (result["device"], row["who"], row["note"]) == (device, who, note):
-                return dict(row["values"])
-    return {}
-
-
-def _ours(run: Measured, two_products: Counters, occupancy: float | None) -> dict[str, float | None]:
-    """Times are recorded; bytes are those of two products on the simulator, times half the batch."""
-    per_second = run.sizes["BATCH"] / 2 / run.time_ms * 1e-6
-    return dict.fromkeys(GTX1080) | {
-        "time in ms": run.time_ms,
-        "share of the peak": _share(run, run.rate),
-        "occupancy": occupancy,
-        "shared memory read in GB/s": two_products.shared_load_bytes * per_second,
-        "shared memory written in GB/s": two_products.shared_store_bytes * per_second,
-        "global load efficiency": two_products.global_load_efficiency,
-        "global store efficiency": two_products.global_store_efficiency,
-    }
-
-
-def _theirs(run: Measured) -> dict[str, float | None]:
-    """The reference was only timed."""
-    time_ms = run.time_ms * run.ratio
-    return dict.fromkeys(GTX1080) | {"time in ms": time_ms, "share of the peak": _share(run, run.reference_rate)}
-
-
-def _share(run: Measured, tflops: float) -> float | None:
+def _share(device: str, tflops: float) -> float | None:
     """Of the single-precision peak of the GPU; None for one whose specification we do not have."""
-    spec = next((spec for spec in model.GPUS.values() if _is_named(spec.name, run.device)), None)
+    spec = next((spec for spec in model.GPUS.values() if _is_named(spec.name, device)), None)
     return tflops / spec.fp32_tflops if spec else None
 
 
@@ -190,5 +167,6 @@ def table_six() -> Table:
         [metric, *(text_of(metric, v) for v in (*values, *(column.values[metric] for column in ours)))]
         for metric, values in GTX1080.items()
     ]
-    note = "" if ours else "There are no recorded runs of our kernels in this course (benchmarks/results)."
+    found = nsight()
+    note = f"Ours and cuBLAS: {found['device']}, all by Nsight Compute." if found else "There are no recorded runs."
     return small_table(head, rows, note)

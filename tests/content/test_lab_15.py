@@ -107,10 +107,10 @@ def test_gaps_keep_the_tree_out_of_one_bank(gap):
 @pytest.mark.parametrize("first", [0, 1])
 def test_sums_of_tiles_are_read_only_where_somebody_waits(first):
     """Why step 04 has `first`: in the simulator's usual order every tile before has told all that lies before it."""
-    told = "known == PREFIX ? prefix[k] : sum[k]"
+    told = "part = known == PREFIX ? prefix[k] : sum[k]"
     source = solution("04_look_back")
     assert source.count(told) == 1
-    spoilt = parse_contract(source.replace(told, "known == PREFIX ? prefix[k] : 1000.0f"), name="04.cu")
-    n = 3 * 512
+    spoilt = parse_contract(source.replace(told, "part = known == PREFIX ? prefix[k] : 1000.0f"), name="04.cu")
+    n = 3 * 4096
     y = Program(spoilt, device="sim").run({"n": n, "first": first}, {"x": np.ones(n, np.float32)}).outputs["y"]
     assert np.array_equal(y, np.arange(1, n + 1)) == (first == 0)

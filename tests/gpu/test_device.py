@@ -179,6 +179,17 @@ def test_tensor_core_headers_are_found(device) -> None:
     np.testing.assert_allclose(c.get(), a.astype(np.float64) @ b.astype(np.float64), rtol=1e-3, atol=1e-3)
 
 
+def test_names_of_standard_headers_are_there(device) -> None:
+    source = """\
+extern "C" __global__ void limits(float* y, uint32_t n) {
+    if (threadIdx.x < n) y[threadIdx.x] = threadIdx.x == 0 ? -INFINITY : FLT_MAX;
+}
+"""
+    y = device.empty(2, np.float32)
+    ws.RawModule(code=source, device=device).get_function("limits")((1,), (2,), (y, np.uint32(2)))
+    assert device.asnumpy(y).tolist() == [-np.inf, float(np.finfo(np.float32).max)]
+
+
 def test_dynamic_shared_memory(device) -> None:
     source = (
         'extern "C" __global__ void k(float* x, int n) { extern __shared__ float s[]; '

@@ -7,21 +7,23 @@ import os
 import shutil
 import socket
 import textwrap
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from ptxsim import cache
 from warpschool.course import Course
-from warpschool.grading import check
+from warpschool.grading import check, nursery, python_cells
 from warpschool.grading.confinement import confinement_problem, landlock_version
 from warpschool.grading.jobs import BATCH_LIMITS
-from warpschool.grading.runner import check_source
+from warpschool.grading.runner import CHILD, check_source
 from warpschool.grading.secret import secret_of
 from warpschool.harness.source import Source
 
 STEP = "lab00_first_kernels/01_saxpy"
 SECRET = "5ec2e7" * 10
+CANARY = "ca9a7y" * 6
 needs_landlock = pytest.mark.skipif(not landlock_version(), reason=f"not confined here: {confinement_problem()}")
 
 PREAMBLE = """
@@ -108,12 +110,12 @@ def right() -> bytes:
     return Course.find().step(STEP).solution.read_bytes()
 
 
-@needs_landlock
-@pytest.mark.parametrize("limits", [BATCH_LIMITS, None], ids=["class", "check"])
-def test_an_escape_reaches_nothing(course, tmp_path, monkeypatch, limits):
+@pytest.fixture
+def given(course, tmp_path, monkeypatch):
+    """Paths that nobody may read or write, and a port that listens."""
     monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("CANARY_TOKEN", "x")
+    monkeypatch.setenv("CANARY_TOKEN", CANARY)
     (tmp_path / "home").mkdir()
     given = {name: str(tmp_path / f"{name}.txt") for name in ("secret", "gradebook", "other")}
     for path in given.values():
@@ -124,12 +126,60 @@ def test_an_escape_reaches_nothing(course, tmp_path, monkeypatch, limits):
         "home": str(tmp_path / "home"), "package": str(Path(cache.__file__).parent), "temporary": str(tmp_path),
     }  # fmt: skip
     with socket.create_server(("127.0.0.1", 0)) as server:
-        write_grader(course, ATTEMPTS, given | {"port": server.getsockname()[1]})
-        more = {"limits": limits} if limits else {}
-        result = check(STEP, right(), device="sim", course=course, **more)
-    said = " ".join(criterion.seen for criterion in result.criteria)
-    assert result.ok, said
+        yield given | {"port": server.getsockname()[1]}
     assert cache.load("compile", "0" * 40) == {"ptx": "mine"}
+
+
+@needs_landlock
+@pytest.mark.parametrize("limits", [BATCH_LIMITS, None], ids=["class", "check"])
+def test_an_escape_reaches_nothing(course, given, limits):
+    write_grader(course, ATTEMPTS, given)
+    more = {"limits": limits} if limits else {}
+    result = check(STEP, right(), device="sim", course=course, **more)
+    assert result.ok, " ".join(criterion.seen for criterion in result.criteria)
+
+
+@needs_landlock
+def test_an_escape_from_a_fork_of_the_nursery_reaches_nothing(course, given):
+    """Nor is anything of the grader's environment, or of the job before, in its memory."""
+    hidden = {"the environment": CANARY, "the job before": secret_of(SECRET, "lab00_first_kernels/02_matrix_add")}
+    backwards = {name: value.encode()[::-1].hex() for name, value in hidden.items()}
+    body = ATTEMPTS + MEMORY.replace("value.encode()", "bytes.fromhex(value)[::-1]")
+    write_grader(course, body, given | {"own": "it stays inside", "hidden": backwards})
+    with nursery.opened():
+        check("lab00_first_kernels/02_matrix_add", b"__global__", device="sim", secret=SECRET)
+        result = check(STEP, right(), device="sim", course=course, secret=SECRET)
+        assert nursery.is_open(CHILD) and result.ok, " ".join(criterion.seen for criterion in result.criteria)
+
+
+CELL = """
+import ctypes, json, os, signal, socket, subprocess, sys
+from pathlib import Path
+GIVEN = json.loads(GIVEN_TEXT)
+__file__ = GIVEN["secret"]
+
+def inside():
+        done = []
+
+        def attempt(what, action):
+            try:
+                action()
+            except OSError:
+                return
+            done.append(what)
+"""
+
+
+@needs_landlock
+@pytest.mark.parametrize("forked", [False, True], ids=["new", "forked"])
+def test_an_escape_from_a_check_cell_that_runs_the_students_kernel_reaches_nothing(course, given, forked):
+    """Such a cell measures the kernel of whoever predicts something of it: in this process, not in another one."""
+    source = CELL.replace("GIVEN_TEXT", repr(json.dumps(given))) + ATTEMPTS + "\ninside()\n2.0"
+    marks = {"grade_id": "check", "locked": True, "grade": True, "solution": False}
+    cells = [{"cell_type": "code", "source": source, "metadata": {"nbgrader": marks}}]
+    with nursery.opened() if forked else nullcontext():
+        found = python_cells.check({"cells": cells}, "check", points=2.0, policy="manual", secret=SECRET)
+    assert (str(found.verdict), found.fraction) == ("AC", 1.0), found.text
 
 
 def test_only_this_steps_cases_are_in_its_memory(course):

@@ -16,10 +16,10 @@ from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 
-from . import hostile_cells, hostile_kernels as corpus, hostile_more
+from . import hostile_cells, hostile_kernels as corpus, hostile_more, hostile_steps
 from .test_hostile_budgets import needs_bubblewrap
 
-assert hostile_more.RIGHT_LINE  # its import has put the rest into the table
+assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER  # their import has put the rest into the table
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 ALWAYS = (
     "two billion empty blocks", "identifier of 10 MB", "include by splices", "message full of control characters",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ptxsim import parse
-from ptxsim.codegen.chains import in_chains
+from ptxsim.codegen.chains import NARROW, WIDE, Room, in_chains
 from warpschool.compile import compile_cuda
 
 from .engine_launch import launch
@@ -42,12 +42,14 @@ def ptx():
     return compile_cuda(BLOCKED, name="blocked.cu").ptx
 
 
-def test_sums_stand_together(ptx):
+@pytest.mark.parametrize("room", [WIDE, NARROW])
+def test_sums_stand_together(ptx, room: Room):
     (block,) = (b for b in parse(ptx).kernel("k").body.blocks if sum(i.opcode == "fma" for i in b.instructions) == 512)
-    ordered = in_chains(block)
+    ordered = in_chains(block, room)
     assert sorted(map(id, ordered)) == sorted(map(id, block.instructions))
     sums = [i for i in ordered if i.opcode == "fma"]
-    assert len({i.written for i in sums[:64]} | {(i.operands[3].name,) for i in sums[:64]}) < 9 * 8 + 1
+    first = sums[: 8 * room.together]
+    assert len({i.written for i in first} | {(i.operands[3].name,) for i in first}) <= 9 * room.together
     given: set[str] = set()
     writers = {name for i in block.instructions for name in i.written}
     for i in ordered:  # nothing is read before it is written, but what lives from one turn to the next

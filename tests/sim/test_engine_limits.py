@@ -77,6 +77,60 @@ def test_of_loops_inside_each_other_the_one_that_never_ends_is_blamed(was, now, 
     assert found.value.counted["warp_instructions"] > 20_000
 
 
+STRAY = """extern "C" __global__ void k(float* y, const float* x, int n) {
+    for (int i = 0; n > 0; i += 64, n -= ROUND)
+        y[(size_t)i * APART + threadIdx.x] = x[(size_t)i + 3 * threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("apart", ["1", "threadIdx.x * 977", "0 + 4096", "((size_t)1 << 40)"])
+@pytest.mark.parametrize("tier", ["compiled", "stencils"])
+def test_a_loop_that_walks_out_of_its_arrays_ends_there(apart, tier):
+    """It is told as what it is, the same for any number of threads, and takes no budget of iterations to end."""
+    told, counts = [], set()
+    for threads in THREADS:
+        text = ptx(STRAY.replace("ROUND", "0").replace("APART", apart))
+        arrays = np.zeros(4096, np.float32), np.zeros(4096, np.float32)
+        record = launch(text, "k", (8,), (64,), *arrays, np.int32(1), threads=threads, tier=tier).record
+        assert not record.complete
+        told.append(record.hazards)
+        counts.add(record.counters["warp_instructions"])
+    assert told[0] == told[1] == told[2] and len(counts) == 1
+    assert {h.access for h in told[0] if h.kind == "out-of-bounds"} >= {"read"}
+
+
+def test_a_kernel_that_strays_less_comes_to_its_end():
+    text = ptx(STRAY.replace("ROUND", "1").replace("APART", "((size_t)1 << 40)"))
+    arrays = np.zeros(64, np.float32), np.ones(4096, np.float32)
+    done = launch(text, "k", (1,), (64,), *arrays, np.int32(5_000))
+    assert done.record.complete and np.all(done.arrays[0] == 1)
+    assert {h.access for h in done.record.hazards} == {"read", "write"}
+
+
+MIXED = """extern "C" __global__ void k(float* y, const float* a, const float* b, const int* at) {
+    const int t = threadIdx.x, kind = at[t];
+    const char* p = kind == 0 ? (const char*)(a + t) : kind == 1 ? (const char*)(b + t) : kind == 2 ? (const char*)(a + 64 + t)
+        : kind == 3 ? (const char*)(b - 1 - t) : kind == 4 ? (const char*)(a + t) + 2 : (const char*)~0ull - 3;
+    y[t] = *(const float*)p;
+}
+"""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lanes_between_several_arrays_are_judged_one_by_one(seed):
+    """What is inside is read, what is not gives 0; of each kind of hazard the first lane is told."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 6, 32).astype(np.int32)
+    a, b = rng.random(64, np.float32), rng.random(64, np.float32)
+    done = launch(ptx(MIXED), "k", (1,), (32,), np.full(32, np.nan, np.float32), a, b, kinds)
+    lanes = np.arange(32)
+    assert np.array_equal(done.arrays[0], np.where(kinds == 0, a[:32], np.where(kinds == 1, b[:32], 0)))
+    first = {h.kind: h.thread[0] for h in done.record.hazards}
+    outside, odd = lanes[(kinds == 2) | (kinds == 3) | (kinds == 5)], lanes[kinds == 4]
+    assert first == {"out-of-bounds": outside[0], "misaligned": odd[0]}
+
+
 def test_many_blocks_share_the_budget_of_a_launch():
     """No block exceeds its own share, all together exceed 16 times the limit, at the same block for any threads."""
     text, arguments = ptx(LOOP), (np.zeros(64 * 64, np.int32), np.int32(4000))

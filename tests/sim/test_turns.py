@@ -64,6 +64,30 @@ def test_a_chain_of_blocks_in_either_direction(direction, blocks, threads):
     assert np.array_equal(outcome.arrays[1][:blocks], np.cumsum(np.arange(blocks)))
 
 
+ACQUIRED = r"""
+// The same by loads that acquire and stores that release: no atomic, no fence, nothing volatile.
+extern "C" __global__ void k(int* flags, int* sums)
+{
+    const int me = gridDim.x - 1 - blockIdx.x;
+    if (threadIdx.x == 0) {
+        int found = me == 0;
+        while (!found)
+            asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(found) : "l"(flags + me - 1) : "memory");
+        sums[me] = (me > 0 ? sums[me - 1] : 0) + me;
+        asm volatile("st.release.gpu.global.u32 [%0], %1;" :: "l"(flags + me), "r"(1) : "memory");
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_blocks_wait_by_loads_that_acquire(threads):
+    flags, sums = np.zeros(64, np.int32), np.zeros(64, np.int32)
+    outcome = launch(compile_cuda(ACQUIRED).ptx, "k", (5,), (32,), flags, sums, threads=threads)
+    assert not outcome.record.hazards
+    assert np.array_equal(outcome.arrays[1][:5], np.cumsum(np.arange(5)))
+
+
 @pytest.mark.parametrize("cooperative", [True, False])
 @pytest.mark.parametrize("blocks", [3, 5])
 def test_a_barrier_of_the_whole_grid(blocks, cooperative):

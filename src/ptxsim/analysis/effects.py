@@ -7,7 +7,7 @@ some store may reach need race tracking of their reads; and only arrays that are
 before a launch runs again.
 
 Order: blocks run one after the other where one of them may see what another did first. That is decided by atomics,
-fences and volatile accesses, outside of shared memory; barrier objects lie in shared memory, and what blocks print is
+fences, volatile accesses and those with the GPU's or the system's scope, outside of shared memory; barrier objects lie in shared memory, and what blocks print is
 sorted by block afterwards. The oracle, which runs the warps of a block side by side where it may, has a rule of its own
 that is never laxer than this one (`oracle.machine`).
 """

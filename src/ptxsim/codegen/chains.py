@@ -9,17 +9,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 
 from ptxsim.syntax.program import Block, Instruction, Register, registers_in
 
-_TOGETHER = 8
-"""Sums that are added to side by side: that hides how long a multiply-add takes, and leaves registers for factors."""
-_MOST_KEPT = 12
-"""Sums that the host's registers hold without help."""
+
+@dataclass(frozen=True)
+class Room:
+    """What the host's vector registers hold of the sums of a warp."""
+
+    together: int
+    """sums that are added to side by side: that hides how long a multiply-add takes, and leaves room for factors"""
+    kept: int
+    """sums that stay in registers without help"""
 
 
-def in_chains(block: Block) -> Sequence[Instruction]:
+WIDE, NARROW = Room(together=8, kept=12), Room(together=2, kept=3)
+"""32 registers of 64 bytes, two for a sum; 16 of 32 bytes, four for a sum."""
+
+
+def in_chains(block: Block, room: Room) -> Sequence[Instruction]:
     """The instructions of a block, its multiply-adds sum by sum where it has many sums."""
     instructions = block.instructions
     chains = _chains(instructions)
@@ -29,15 +39,16 @@ def in_chains(block: Block) -> Sequence[Instruction]:
     if cut is not None:  # what comes behind it stays there
         chains = [kept for chain in chains if (kept := [k for k in chain if k < cut])]
         moved = {k for chain in chains for k in chain}
-    if len(chains) <= _MOST_KEPT or len(moved) < 2 * len(chains):
+    if len(chains) <= room.kept or len(moved) < 2 * len(chains):
         return instructions
     first = [i for k, i in enumerate(instructions[:cut]) if k not in moved]
-    return [*first, *(instructions[k] for k in _side_by_side(chains)), *(instructions[cut:] if cut is not None else ())]
+    sums_in_turn = (instructions[k] for k in _side_by_side(chains, room.together))
+    return [*first, *sums_in_turn, *(instructions[cut:] if cut is not None else ())]
 
 
-def _side_by_side(chains: list[list[int]]) -> Iterator[int]:
-    for start in range(0, len(chains), _TOGETHER):
-        for step in zip_longest(*chains[start : start + _TOGETHER]):
+def _side_by_side(chains: list[list[int]], together: int) -> Iterator[int]:
+    for start in range(0, len(chains), together):
+        for step in zip_longest(*chains[start : start + together]):
             yield from (k for k in step if k is not None)
 
 

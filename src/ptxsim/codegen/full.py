@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes, widened_source
-from ptxsim.codegen import layout as L
-from ptxsim.codegen.chains import in_chains
+from ptxsim.codegen import chains, layout as L
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
@@ -118,7 +117,8 @@ class Full(Translator):
         return self.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
-        block = replace(block, instructions=[*in_chains(block)])
+        room = chains.WIDE if self.unit.wide_vectors else chains.NARROW
+        block = replace(block, instructions=[*chains.in_chains(block, room)])
         self.start_block(block)
         self.frames.dirty = set()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)

@@ -107,7 +107,8 @@ class WorkerState(ctypes.Structure):
         ("give_up", ctypes.c_uint32),  # whether a block that cannot go on is to say so
         ("block_budget", ctypes.c_int64),
         ("launch_budget", ctypes.c_int64),  # loop iterations left for all blocks of this worker
-        ("stop", ctypes.c_uint32),  # set from outside: end after the current step
+        ("stop", ctypes.c_uint32),  # set from outside, and where strays are used up: end after the current step
+        ("strays", ctypes.c_int64),  # accesses of warps that may yet go where no lane of theirs should
         ("fault", ctypes.c_uint32),  # Fault code
         ("fault_site", ctypes.c_uint32),  # source line of the fault
         ("time", ctypes.c_uint32),  # advances at every block and warp barrier

@@ -248,6 +248,8 @@ class _Told(Counts):
 
 
 _ORDERED = frozenset({"atom", "red", "membar", "fence", "mbarrier", "call"})
+_SEEN_OUTSIDE = frozenset({"volatile", "gpu", "sys"})
+"""Modifiers of accesses that other blocks may look out for."""
 
 
 def depends_on_order(kernel: Kernel) -> bool:
@@ -257,7 +259,9 @@ def depends_on_order(kernel: Kernel) -> bool:
     the other, barrier objects are the block's own, and what is printed it sorts by block. Here blocks would run side
     by side, and so would warps. This list is the oracle's own, and must hold whatever orders blocks there.
     """
-    return any(i.opcode in _ORDERED or i.has("volatile") for b in kernel.blocks for i in b.instructions)
+    return any(
+        i.opcode in _ORDERED or not _SEEN_OUTSIDE.isdisjoint(i.modifiers) for b in kernel.blocks for i in b.instructions
+    )
 
 
 class _Scheduler:

@@ -11,7 +11,7 @@ import ctypes
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -40,7 +40,7 @@ from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.printf import formatted
-from ptxsim.record import LaunchRecord, Terms, Triple
+from ptxsim.record import LaunchRecord, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
@@ -60,7 +60,7 @@ _Key = tuple[Triple, Options, bool]
 """What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
 Lines = dict[int, dict[str, int]]
 """Counters by source line."""
-_COUNTS_KEPT = 64
+_COUNTS_KEPT, _MOST_RESTING = 64, 4
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -78,8 +78,23 @@ class Engine:
         self._built: dict[_Key, Code] = {}
         self._building: dict[_Key, threading.Lock] = {}
         self._promotions: dict[_Key, tiers.Promotion] = {}
-        self.counted: dict[tuple[bytes | int, ...], Lines] = {}
+        self.counted: dict[tuple[bytes | int, ...], tuple[Lines, dict[str, int]]] = {}
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+        self._resting: list[HostWorker] = []
+
+    def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
+        """A worker for a launch: one of an earlier launch that was alike, or a new one."""
+        try:
+            found = self._resting.pop()
+        except IndexError:
+            return HostWorker(setup, shadows)
+        return found if found.again(setup, shadows) else HostWorker(setup, shadows)
+
+    def rest(self, workers: list[HostWorker]) -> None:
+        """Keeps a launch's workers for the next."""
+        for worker in workers:
+            if worker.rest() and len(self._resting) < _MOST_RESTING:
+                self._resting.append(worker)
 
     @cached_property
     def ordered(self) -> bool:
@@ -95,6 +110,8 @@ class Engine:
         """Machine code for a block shape; made once, whatever number of threads ask for it."""
         options = options or Options()
         key = (block, options, wide_grid)
+        if (found := self._built.get(key)) is not None:
+            return found
         with self._building.setdefault(key, threading.Lock()):
             if key not in self._built:
                 translation = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
@@ -123,7 +140,7 @@ class Engine:
     def launch(
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
         threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
-        handoffs: bool, tier: str,
+        handoffs: bool, tier: str, watch: Sequence[Allocation] | None = None,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
         options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
@@ -133,7 +150,7 @@ class Engine:
         def run(code: Code, cut_short: Callable[[], bool] | None = None) -> LaunchRecord | None:
             return self._run(
                 code, cut_short, terms, memory, variables, threads=threads, step_limit=step_limit,
-                print_limit=print_limit, order=order, handoffs=handoffs,
+                print_limit=print_limit, order=order, handoffs=handoffs, watch=watch,
             )  # fmt: skip
 
         promotion = self._promotion(key, tier)
@@ -174,7 +191,7 @@ class Engine:
     def _run(
         self, code: Code, cut_short: Callable[[], bool] | None, terms: Terms, memory: Memory,
         variables: Mapping[str, Allocation], *, threads: int | None, step_limit: int, print_limit: int,
-        order: int | None, handoffs: bool,
+        order: int | None, handoffs: bool, watch: Sequence[Allocation] | None = None,
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
@@ -191,7 +208,7 @@ class Engine:
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
                 handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
-            return Launching(self, setup, cut_short).execute(threads or available_threads())
+            return Launching(self, setup, cut_short, watch).execute(threads or available_threads())
         finally:
             if workspace is not None:
                 memory.free(workspace)
@@ -238,9 +255,12 @@ class Engine:
 class Launching:
     """One launch: the runs, and the account afterwards."""
 
-    def __init__(self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None,
+        watch: Sequence[Allocation] | None = None,
+    ) -> None:  # fmt: skip
         self.engine, self.setup, self.terms = engine, setup, setup.terms
-        self._cut_short = cut_short
+        self._cut_short, self._watch = cut_short, watch
         self._was_cut_short = False
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
@@ -253,6 +273,7 @@ class Launching:
         read = self._allocations(self.setup.code.translation.read_roots)
         by_turns = self.engine.ordered or self.setup.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
+        watched = [a for a in self._watch or () if a in written or a in read]
         changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
         heap = self.setup.memory.heap
         heap_before = heap.state() if heap is not None else None
@@ -260,22 +281,28 @@ class Launching:
         with Snapshot.of(changed if keeps else None) as before:
             if not before.complete:
                 self._cut_short = None
-            workers = self._run(parallel if before.complete else 1, written)
+            followed = [*written, *(a for a in watched if a not in written)]
+            workers = self._run(parallel if before.complete else 1, followed)
             if len(workers) > 1 and not self._was_cut_short and self._order_shows(workers):
                 before.restore()
-                workers = self._run(1, written)
+                workers = self._run(1, followed)
             if self._was_cut_short:
                 before.restore()
                 if heap is not None and heap_before is not None:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            record = replace(self._account(workers), stored_to=_stored_to(written, workers[0].shadows))
+            record = self._account(workers)
+            if self._watch is None:
+                record = replace(record, stored_to=_stored_to(written, workers[0].shadows))
+            elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
+                record = replace(record, touched=self._touched(watched, workers[0].shadows))
             if before.complete and any(h.kind == "race" for h in record.hazards):
                 with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
+            self.engine.rest(workers)
         return record
 
     def _looked_into(
@@ -308,7 +335,7 @@ class Launching:
 
         def work(worker: HostWorker) -> None:
             nonlocal done
-            while done < self.terms.blocks and not worker.struct.fault:
+            while done < self.terms.blocks and not worker.struct.fault and not worker.strayed:
                 kinds = {worker.hazards[k].kind for k in range(worker.struct.hazard_count)}
                 most = _ENOUGH_STEPS if kinds - {L.SAME_VALUE} else _MOST_STEPS
                 if worker.struct.exact_steps > most:
@@ -320,7 +347,7 @@ class Launching:
         in_threads([worker], work)
         worker.compile_then_run = None
         found = [h for h in self._hazards([worker]) if h.kind in PAIRS]
-        return found, done == self.terms.blocks and not worker.struct.fault
+        return found, done == self.terms.blocks and not worker.struct.stop and not worker.struct.fault
 
     def _order_shows(self, workers: list[HostWorker]) -> bool:
         """Whether the outcome depends on which block came first: hazards, faults, and limits for the whole launch."""
@@ -350,7 +377,7 @@ class Launching:
     def _run(self, count: int, written: list[Allocation]) -> list[HostWorker]:
         try:
             shadows = self._shadows(written)
-            workers = [HostWorker(self.setup, shadows) for _ in range(count)]
+            workers = [self.engine.worker(self.setup, shadows) for _ in range(count)]
         except MemoryError:
             raise MemoryLimitExceeded(
                 f"{self.engine.kernel.name}: no memory for blocks of {self.terms.block} with "
@@ -362,7 +389,7 @@ class Launching:
         ranges, lock = self._ranges(count), threading.Lock()
 
         def work(worker: HostWorker) -> None:
-            while not worker.struct.fault:
+            while not worker.struct.fault and not worker.strayed:
                 with lock:
                     blocks = next(ranges, None)
                 if blocks is None:
@@ -403,14 +430,29 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _counted(self, workers: list[HostWorker]) -> Lines:
-        """Counters by source line, of both functions and all workers."""
+    def _touched(self, watched: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[Touched, ...]:
+        """What was done to allocations. Where blocks may hand each other something, what is read another block may
+        have stored, and does not count as read first; what is updated atomically does, but for cooperative launches."""
+        in_turn, meets = self.engine.ordered or self.terms.cooperative, self.terms.cooperative
+        granule = 1 << self.unit.global_granule_log2
+        found = []
+        for allocation in watched:
+            accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
+            wrote, plain = (before & np.uint64(flag) != 0 for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
+            stored = accessed & ((kind != L.READ) | wrote)
+            reads = (kind == L.READ) & ~wrote & (not in_turn)
+            first = accessed & (reads | ((kind == L.ATOMIC) & ~plain & (not meets)))
+            found.append(Touched(allocation.address, granule, accessed, stored, first))
+        return tuple(found)
+
+    def _counted(self, workers: list[HostWorker]) -> tuple[Lines, dict[str, int]]:
+        """Counters by source line and in total, of both functions and all workers."""
         plans = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
         if self.setup.code.masked_plan is not None:
             parted = [w.masked_counters for w in workers if w.masked_counters is not None]
             plans += [(self.setup.code.masked_plan, parted)] if parted else []
         sums = [(plan, cells[0] if len(cells) == 1 else np.add.reduce(cells)) for plan, cells in plans]
-        key = *(id(plan) for plan, _ in sums), *(cells.tobytes() for _, cells in sums)
+        key = self.terms.blocks, *(id(plan) for plan, _ in sums), *(cells.tobytes() for _, cells in sums)
         known = self.engine.counted
         if key not in known:
             if len(known) >= _COUNTS_KEPT:
@@ -419,31 +461,35 @@ class Launching:
             for plan, cells in sums:
                 for line, names in plan.evaluate(cells).items():
                     lines.setdefault(line, Counter()).update(names)
-            known[key] = {line: dict(names) for line, names in sorted(lines.items())}
+            totals = Counter({"blocks": self.terms.blocks})
+            for names in lines.values():
+                totals.update(names)
+            known[key] = ({line: dict(lines[line]) for line in sorted(lines)}, dict(sorted(totals.items())))
         return known[key]
 
     def _account(self, workers: list[HostWorker]) -> LaunchRecord:
-        lines = self._counted(workers)
-        totals = {"blocks": self.terms.blocks}
-        for names in lines.values():
-            for name, count in names.items():
-                totals[name] = totals.get(name, 0) + count
-        told = self._hazards(workers)
+        lines, totals = self._counted(workers)
+        told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
-            dict(sorted(totals.items())), lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed
-        )
+            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed,
+            complete=not any(w.strayed for w in workers),
+        )  # fmt: skip
+
+
+def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each granule: whether it was accessed, how last, and the flags of what its own block did there before."""
+    accessed, kind = shadow >> np.uint64(32), shadow >> np.uint64(L.KIND_SHIFT) & np.uint64(3)
+    return accessed != 0, kind, accessed & np.uint64(L.WROTE_BEFORE | L.PLAIN_BEFORE)
 
 
 def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
     """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
     found = []
     for allocation in written:
-        shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
-        accessed, kind = shadow >> np.uint64(32), shadow >> np.uint64(L.KIND_SHIFT) & np.uint64(3)
-        hidden = accessed & np.uint64(L.WROTE_BEFORE) != 0
-        if np.any((accessed != 0) & ((kind != L.READ) | hidden)):
+        accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
+        if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
             found.append(allocation.name)
     return tuple(found)
 
@@ -511,7 +557,7 @@ def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
         if w.error is not None:
             raise w.error
     failed = next((w for w in workers if w.struct.fault), None)
-    if failed is None:
+    if failed is None or failed.strayed:  # its hazards say it
         return
     fault = failed.struct
     line = int(fault.fault_site)
@@ -538,9 +584,8 @@ def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, blo
     masked = setup.code.masked_plan
     if masked is not None:
         counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
-    totals: Counter[str] = Counter()
-    for names in launch._counted(workers).values():
-        totals.update(names)
+    totals = Counter(launch._counted(workers)[1])
+    del totals["blocks"]
     where: dict[str, Any] = {"file": launch.engine.file, "counted": totals}
     if fault.started < setup.block_budget:
         return StepLimitExceeded(

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ptxsim import system
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
 from ptxsim.errors import MemoryLimitExceeded
@@ -39,6 +40,11 @@ WARPGROUP = 4
 """Warps of a warpgroup."""
 _MOST_RESIDENT, _MOST_RESIDENT_BYTES = 264, 384 << 20
 """Blocks that may wait for each other at a time: two for each multiprocessor of the largest GPU; and their memory."""
+MOST_STRAYS = 1 << 16
+"""Accesses of warps that may be out of bounds or misaligned; one more ends a launch. Each takes as long as dozens of
+others, so that a loop which walks out of its arrays and never ends would take minutes to use up its budget."""
+_MOST_RESTING = 4 << 20
+"""Bytes of a worker that is kept for a later launch."""
 _PATIENCE_S = 0.15
 """How long an interrupted launch waits for a worker that LLVM keeps busy; its thread ends by itself."""
 STACK_BYTES = 256 << 20
@@ -82,7 +88,7 @@ def available_threads() -> int:
     """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
     if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
         return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = system.processors()
     try:
         with open("/sys/fs/cgroup/cpu.max") as f:
             quota, period = f.read().split()
@@ -134,18 +140,10 @@ class HostWorker:
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
         self.order = np.arange(terms.warps, dtype=np.uint32)
         s.order = self.order.ctypes.data
-        self.masked_counters: np.ndarray | None = None
         self.error: BaseException | None = None
-        self.compile_then_run: object = None
-        if setup.code.masked_plan is not None:
-            self._enter_masked()
-        else:
-            callback = MASKED(self._first_masked)
-            self.compile_then_run = callback
-            # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
-            s.masked = ctypes.c_void_p.from_buffer(callback).value
         self._make_queues()
-        s.block_budget, s.launch_budget = setup.block_budget, setup.launch_budget
+        self._ready_masked()
+        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
@@ -153,6 +151,58 @@ class HostWorker:
         if unit.followed:
             self._follow()
         self.heap = self._heap_view(shadows)
+        self._kind = _kind(setup)
+        self._new = bytes(s) if self._may_return else b""
+
+    @property
+    def _may_return(self) -> bool:
+        """Whether nothing of a launch stays in this worker but what `again` puts right."""
+        unit, setup = self.setup.code.translation.unit, self.setup
+        apart = unit.in_turns or unit.followed or unit.textures or unit.options.exact or setup.order is not None
+        return not apart and setup.memory.heap is None and setup.workspace is None
+
+    def again(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> bool:
+        """Makes it as it was when it was new, for a launch that is alike; False where that cannot be.
+
+        A kernel that is launched ten thousand times would spend most of its time on making workers.
+        """
+        s = self.struct
+        if s.hazard_count or s.fault or self.error is not None or _kind(setup) != self._kind:
+            return False
+        self.setup = setup
+        if not (self._new and self._may_return):
+            return False
+        for array in (self.counters, self.shared, self.shadow, self.pending, self.wide):
+            array.fill(0)
+        _begin_contexts(self.contexts, setup.code.translation.unit.context.size, setup.terms, 1)
+        ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
+        ctypes.memmove(ctypes.addressof(s), self._new, len(self._new))
+        self._list_arrays(shadows)
+        self.shadows = shadows
+        s.params = setup.params.ctypes.data
+        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
+        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
+        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
+        self._ready_masked()
+        return True
+
+    def rest(self) -> bool:
+        """Lets go what belongs to the launch that is over; whether another one may have this worker."""
+        self.shadows = {}
+        del self.setup
+        return bool(self._new) and self.contexts.nbytes + self.shared.nbytes + self.shadow.nbytes <= _MOST_RESTING
+
+    def _ready_masked(self) -> None:
+        """What is to be called when lanes part."""
+        self.masked_counters: np.ndarray | None = None
+        self.compile_then_run: object = None
+        if self.setup.code.masked_plan is not None:
+            self._enter_masked()
+            return
+        callback = MASKED(self._first_masked)
+        self.compile_then_run = callback
+        # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
+        self.struct.masked = ctypes.c_void_p.from_buffer(callback).value
 
     def _heap_view(self, shadows: dict[int, np.ndarray]) -> HeapView | None:
         """What blocks see of the device heap, where there is one."""
@@ -294,6 +344,11 @@ class HostWorker:
         return MASKED(self.setup.code.masked_address)(context, worker)
 
     @property
+    def strayed(self) -> bool:
+        """Whether it has ended because of `MOST_STRAYS`."""
+        return int(self.struct.strays) < 0
+
+    @property
     def steps(self) -> int:
         """Loop iterations that this worker's blocks have taken."""
         s = self.struct
@@ -308,16 +363,30 @@ class HostWorker:
         return self.print_buffer[: self.struct.print_used].tobytes()
 
 
+def _kind(setup: LaunchSetup) -> tuple[object, ...]:
+    """What launches have in common that one worker can do one after the other."""
+    terms = setup.terms
+    return (
+        setup.code, terms.grid, terms.block, terms.cluster, terms.shared_bytes, terms.cooperative, setup.shared_bytes,
+        setup.together, setup.print_limit,
+    )  # fmt: skip
+
+
 def _contexts(size: int, terms: Terms, places: int, stride: int) -> np.ndarray:
     """The contexts of resident blocks' warps with what never changes: each warp's index and the lanes that exist."""
-    threads, warps = terms.threads, terms.warps
     contexts = _aligned(stride * places)
-    for place in contexts[: stride * places].reshape(places, stride):
+    _begin_contexts(contexts, size, terms, places)
+    return contexts
+
+
+def _begin_contexts(contexts: np.ndarray, size: int, terms: Terms, places: int) -> None:
+    threads, warps = terms.threads, terms.warps
+    contexts.fill(0)
+    for place in contexts.reshape(places, -1):
         words = place[: size * warps].reshape(warps, size).view(np.uint32)
         words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
         words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
         words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
-    return contexts
 
 
 def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
@@ -373,7 +442,7 @@ def _forget() -> None:
     _idle.clear()
 
 
-os.register_at_fork(after_in_child=_forget)
+system.after_fork(_forget)
 
 
 def start(works: list[Callable[[], object]]) -> list[Task]:
@@ -447,8 +516,10 @@ def in_threads(
         for worker in own:
             work(worker)
         for task in tasks:
-            while not task.wait(_POLL_S if cut_short else None):
-                if cut_short is not None and cut_short():
+            if cut_short is None:
+                system.wait(task)
+            while cut_short is not None and not task.wait(_POLL_S):
+                if cut_short():
                     _stop(workers, tasks, math.inf)
                     return True
     except BaseException:
@@ -480,5 +551,5 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:  # raised again where it was waited for
             outcome.set_exception(error)
 
-    start([run])
+    system.wait(start([run])[0])
     return outcome.result()

@@ -21,7 +21,7 @@ from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.nn import Convolution
 from warpschool.notebook.runs import own_contract
-from warpschool.recorded import results
+from warpschool.recorded import beside_best
 from warpschool.show.table import Table, small_table
 
 LAB = "lab12_split_channels/"
@@ -124,23 +124,26 @@ def resumed(search: Search) -> tuple[Any, int, int] | None:
 
 def recorded(*, course: Course | None = None) -> Table:
     """Table 9.1 with the times in benchmarks/results/split_channels_*.json; without times where nothing is recorded."""
-    times = _recorded_rows(course)
-    notes = [
-        f"{found['device']}: geometric mean {found['summary']['geometric_mean']:.2f} of cuDNN's best, "
-        f"worst {found['summary']['worst']:.2f}" for found in results(RECORDED, course=course)
-    ]  # fmt: skip
+    found = beside_best("split_channels", course=course)
+    times = {row["layer"]: row for row in found["rows"]} if found else {}
     rows = [_recorded_row(name, problem, times.get(name)) for name, problem in LAYERS.items()]
-    header = ("layer", "K", "C", "H/W", "R/S", "us", "cuDNN us", "ours / cuDNN", "its best GEMM us", "tiles")
-    return small_table(header, rows, f"* stride 2. {'; '.join(notes)}." if notes else "Nothing recorded.")
+    header = ("layer", "K", "C", "H/W", "R/S", "us", "PyTorch's choice", "ours / it", "cuDNN's fastest", "ours / it",
+              "its best GEMM", "tiles")  # fmt: skip
+    if not found:
+        return small_table(header, rows, "Nothing recorded.")
+    means = found["summary"]
+    note = (
+        f"* stride 2. {found['device']}, cuDNN {found['cudnn']}: geometric means {means['geometric_mean']:.2f} of the "
+        f"time that PyTorch's choice takes, {means['geometric_mean_to_best']:.2f} of cuDNN's fastest algorithm's, "
+        f"{means['geometric_mean_to_gemm']:.2f} of its fastest GEMM's, which the thesis compares with."
+    )
+    return small_table(header, rows, note)
 
 
 def ratios(*, course: Course | None = None) -> dict[str, float]:
-    """Layer -> our time as a part of cuDNN's, as recorded; empty where nothing is."""
-    return {layer: row["ratio"] for layer, row in _recorded_rows(course).items()}
-
-
-def _recorded_rows(course: Course | None) -> dict[str, Mapping[str, Any]]:
-    return {row["layer"]: row for found in results(RECORDED, course=course) for row in found["rows"]}
+    """Layer -> our time as a part of that of cuDNN's fastest algorithm, as recorded; empty where nothing is."""
+    found = beside_best("split_channels", course=course)
+    return {row["layer"]: row["best"]["ratio"] for row in found["rows"]} if found else {}
 
 
 def _recorded_row(name: str, problem: Convolution, row: Mapping[str, Any] | None) -> tuple[Any, ...]:
@@ -148,9 +151,11 @@ def _recorded_row(name: str, problem: Convolution, row: Mapping[str, Any] | None
         name + "*" * (problem.stride == 2), problem.filters, problem.channels, problem.height, problem.rows,
     )  # fmt: skip
     if row is None:
-        return (*what, "", "", "", "", "")
+        return (*what, "", "", "", "", "", "", "")
     t = row["tiles"]
-    gemm = min(row["gemm_us"].values(), default=None)
+    best = row["best"]
+    gemm = min((1e3 * ms for way, ms in best["times_ms"].items() if "GEMM" in way), default=None)
     tiles = f"{t['filters']} x {t['rows']} x {t['cols']}, {row['blocks']} blocks, {t['splits']} parts"
-    shown = (f"{row['time_us']:.1f}", f"{row['cudnn_us']:.1f}", f"{row['ratio']:.2f}", f"{gemm:.1f}" if gemm else "")
+    shown = (f"{row['time_us']:.1f}", f"{row['cudnn_us']:.1f}", f"{row['ratio']:.2f}", f"{1e3 * best['time_ms']:.1f}",
+             f"{best['ratio']:.2f}", f"{gemm:.1f}" if gemm else "")  # fmt: skip
     return (*what, *shown, tiles)

@@ -122,6 +122,39 @@ def mutants(source: str, *, seed: int = 0) -> Iterator[Mutant]:
                 del piles[rule]
 
 
+def endless(source: str) -> list[Mutant]:
+    """Return every loop of a source made endless, in the order of the file: without its step, without its condition.
+
+    The first stays where it is; the second walks on, out of its arrays. A `while` has a condition only. Some loops end
+    all the same, by a `break`, or since they are never entered.
+    """
+    text = normalise(source)
+    found = []
+    for rule, start, end, new in _loops(read_tokens(text)):
+        changed = text[:start] + new + text[end:]
+        found.append(Mutant(rule, line_of(text, start), text[start:end], new, start, changed))
+    return sorted(found, key=lambda mutant: (mutant.at, mutant.rule))
+
+
+def _loops(tokens: Sequence[Token]) -> Iterator[tuple[str, int, int, str]]:
+    """The rule, and what it replaces by what, of each loop."""
+    for at, token in enumerate(tokens[:-1]):
+        close = _closing(tokens, at + 1) if token.text in ("for", "while") and tokens[at + 1].text == "(" else None
+        if close is None or close == at + 2:
+            continue
+        if token.text == "while":
+            yield "no condition", tokens[at + 2].at, tokens[close - 1].end, "true"
+            continue
+        inside = [k for k in range(at, close) if tokens[k].text == ";"]
+        if len(inside) != 2:  # over the elements of an array
+            continue
+        first, second = inside
+        if close > second + 1:
+            yield "no step", tokens[second + 1].at, tokens[close - 1].end, ""
+        if second > first + 1:
+            yield "no condition", tokens[first + 1].at, tokens[second - 1].end, ""
+
+
 # ---------------------------------------------------------------- rules
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import resource
 import subprocess
 import sys
 from pathlib import Path
+
+from ptxsim import system
 
 MAX_BYTES = 20 << 20
 CPU_S, WALL_S = 60, 1800
@@ -46,9 +47,7 @@ def _pages(path: Path) -> int | None:
 
 def main() -> int:
     """Count the pages of the PDF on stdin; the exit code is 1 for what is none."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    system.limit(memory_bytes=MEMORY_BYTES, cpu_s=CPU_S, file_bytes=0)
     import io
 
     from pypdf import PdfReader

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import glob
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from ptxsim import system
 from warpschool.classroom.folder import GRADING, ClassFolder
 from warpschool.classroom.gradebook import telling_disk_problems
 from warpschool.classroom.imports import clear
@@ -202,12 +202,8 @@ def _only_writer(folder: ClassFolder) -> Iterator[None]:
     path = folder.root / GRADING / "lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise GradingError(
-                f"another run grades this class ({path} is locked)", next_step="Wait for it, or end it."
-            ) from None
+        if not system.lock(file.fileno()):
+            raise GradingError(f"another run grades this class ({path} is locked)", next_step="Wait for it, or end it.")
         yield
 
 

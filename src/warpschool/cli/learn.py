@@ -19,6 +19,7 @@ from warpschool.cli.options import (
     OnDevice,
     Sizes,
     StepName,
+    Timing,
     WithCompiler,
     course,
     read_sizes,
@@ -194,6 +195,7 @@ def check(
     watch: Annotated[
         bool, typer.Option("--watch", help="Check again whenever the file is saved; Ctrl-C ends it.")
     ] = False,
+    timing: Timing = None,
 ) -> None:
     """Grade your kernel for a step: verdict, points, what was seen and where, and the first hint. A lab: all its steps.
 
@@ -206,16 +208,18 @@ def check(
         advice = f"Name the step too: warpschool check {_step_of(Path(step))} --kernel {step}"
         raise ArgumentError(f"{step} is a file, not a step", next_step=advice)
     if lab := _asked_lab(step):
-        if kernel or watch:
-            raise ArgumentError(f"{lab.name} is a lab: --kernel and --watch take one step", next_step=_steps_of(lab))
+        if kernel or watch or timing:
+            raise ArgumentError(
+                f"{lab.name} is a lab: --kernel, --watch and --time take one step", next_step=_steps_of(lab)
+            )
         raise typer.Exit(_check_lab(output, lab, device, seed))
     found = course().step(step)
     if watch and output.as_json:
         raise ArgumentError("--watch and --json exclude each other")
     if watch:
-        _watch(output, found, kernel, device, seed)
+        _watch(output, found, kernel, device, seed, timing)
         return
-    raise typer.Exit(_check_once(output, found, _find(found, kernel), device, seed))
+    raise typer.Exit(_check_once(output, found, _find(found, kernel), device, seed, timing))
 
 
 def _step_of(path: Path) -> str:
@@ -326,15 +330,29 @@ def _show_criterion(output: Output, criterion: Criterion, source: str, *, in_ful
         output.show(("    hint: ", "bold cyan"), criterion.hint[0])
 
 
-def _check_once(output: Output, step: Step, source: Source, device: str, seed: int | None) -> int:
+def _check_once(
+    output: Output, step: Step, source: Source, device: str, seed: int | None, timing: bool | None, *, path: str = ""
+) -> int:  # fmt: skip
+    """Check and show; with the file's `path` also in lines for an editor."""
     from warpschool.grading.runner import check_and_remember
+    from warpschool.show.problems import problem_lines
 
     result = check_and_remember(step, source, device=str(device), seed=seed)
-    output.data(result.to_json())
+    wanted = timing if timing is not None else device == DeviceChoice.gpu
+    told = None
+    if wanted and result.ok:
+        from warpschool.tour.timed import timed
+
+        told = timed(step, source.text, device=str(device))
+    output.data(result.to_json() if told is None else {**result.to_dict(), "timed": told.to_dict()})
     show_result(output, result, source.data.decode("utf-8", errors="replace"))
+    for line in problem_lines(result, path) if path else ():
+        output.show(line)
     hinted = any(criterion.hint for criterion in result.criteria if not criterion.ok and criterion.is_judged)
     if hinted and not result.ok and not _is_skipped(result):
         output.show(f"The next hint: warpschool hint {_short(step)} 2", style="dim")
+    if told is not None:
+        output.show(str(told))
     return exit_code_of(result)
 
 
@@ -374,27 +392,42 @@ def _check_lab(output: Output, lab: Lab, device: str, seed: int | None) -> int:
 def _find(step: Step, kernel: Path | None) -> Source:
     from warpschool.harness.source import find_source, read_source
 
-    if kernel is not None:
+    if kernel is not None and not kernel.is_fifo():  # of the shell's <(...), what was read once is gone
         read_source(kernel)  # says more about a file that cannot be a kernel than a verdict could
     return find_source(step, kernel, otherwise="Name a file: --kernel FILE.cu")
 
 
-def _watch(output: Output, step: Step, kernel: Path | None, device: str, seed: int | None) -> None:
+def _watch(
+    output: Output, step: Step, kernel: Path | None, device: str, seed: int | None, timing: bool | None
+) -> None:
     """Check whenever the source changes, until Ctrl-C."""
     from warpschool.grading.runner import saved_sources
 
+    if kernel is not None and kernel.is_fifo():
+        raise ArgumentError(f"--watch waits for a file to be saved, and {kernel} is a pipe", next_step="Name a file.")
     try:
         for source in saved_sources(lambda: _find(step, kernel)):
             try:
                 if isinstance(source, WarpschoolError):
                     raise source
                 output.show(f"--- {time.strftime('%H:%M:%S')} ---", style="dim")
-                _check_once(output, step, source, device, seed)
+                _check_once(output, step, source, device, seed, timing, path=_path_of(step, kernel))
                 output.show("watching; Ctrl-C ends", style="dim")
             except WarpschoolError as error:
                 report(error, output)
     except KeyboardInterrupt:
         output.show("ended")
+
+
+def _path_of(step: Step, kernel: Path | None) -> str:
+    """The file that is watched, from here if it lies below; "" for a notebook's cell without a file."""
+    from warpschool.harness.source import own_file_of, personal_copy
+
+    path = kernel or own_file_of(step, personal_copy(Path.cwd())) or step.starter
+    if path is None:
+        return ""
+    path, here = path.resolve(), Path.cwd().resolve()
+    return (path.relative_to(here) if path.is_relative_to(here) else path).as_posix()
 
 
 def _short(step: Step) -> str:

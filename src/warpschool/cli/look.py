@@ -316,8 +316,31 @@ def debug(
     sizes, constants = read_sizes(size), read_constants(constant)
     kernel = resolve(file, otherwise="Name a file: warpschool debug FILE.cu").contract()
     record = functools.partial(_record, output, kernel, sizes, constants, launch, seed)
-    recording = record(_block(block), warp)
-    debugger = Debugger(recording, record)
+    _step(output, Debugger(record(_block(block), warp), record), commands)
+
+
+def debug_line(output: Output, file: str, line: int) -> None:
+    """Steps through the first of a file's launches whose kernel has code in a line, from there on.
+
+    Raises ArgumentError where no launch has.
+    """
+    from warpschool.harness.source import resolve
+    from warpschool.inspect.debugger.shell import Debugger
+
+    kernel = resolve(file, otherwise="Name a file.").contract()
+    for number in range(len(kernel.launches)):
+        record = functools.partial(_record, output, kernel, {}, {}, number, 0)
+        debugger = Debugger(record(None, None), record)
+        if not debugger.execute(f"break {line}").failed:
+            debugger.execute("continue")
+            _step(output, debugger, None)
+            return
+    raise ArgumentError(f"no kernel of {file} that was launched has code in line {line}")
+
+
+def _step(output: Output, debugger: Debugger, commands: str | None) -> None:
+    """Shows where a debugger is, and does what it is told."""
+    recording = debugger.recording
     asks = commands is None and not output.as_json and sys.stdin.isatty()
     output.show(str(recording), style="bold")
     if recording.note:

@@ -90,6 +90,15 @@ SecretFile = Annotated[
 ]  # fmt: skip
 
 
+Timing = Annotated[
+    bool | None,
+    typer.Option(
+        "--time/--no-time",
+        help="Time it beside the reference, for no points; without a GPU as predicted. Usual with --device gpu.",
+    ),
+]  # fmt: skip
+
+
 def course() -> Course:
     """The course at hand; what reads it is imported only when a command needs it.
 

@@ -24,11 +24,11 @@ PARSER = "parser"
 """The attribute of a command that reads its words in a way of its own."""
 _SHOWN = 20
 _COMPILER = re.compile(
-    r"-[IDULl].*|-O[0-9sfg]?|--?std=.*|-X\w+=?.*|-W.*|-rdc=.*|-m\w+|-maxrregcount=.*|--?use_fast_math|-ftz=.*|-G|"
-    r"-prec-\w+=.*|-fmad=.*|--extended-lambda|--expt-.*|-include=?.*|--default-stream=?.*|-f\w.*"
+    r"-[IDULl].*|-O[0-9sfg]?|--?std(=.*)?|-X\w+=?.*|-W.*|-rdc(=.*)?|-dc|-m\w+|--?maxrregcount(=.*)?|--?use_fast_math|-ftz=.*|"
+    r"-G|-g|-w|-x|-prec-\w+=.*|-fmad=.*|--?extended-lambda|-expt-.*|--expt-.*|-include=?.*|-isystem|--?default-stream(=.*)?|"
+    r"-f\w.*|--(compiler|linker|ptxas)-options(=.*)?|--relocatable-device-code(=.*)?|-diag-suppress.*|--?threads=.*|"
+    r"--?(gencode|arch|gpu-architecture|code|gpu-code|cudart|ccbin|generate-code|compiler-bindir)(=.*)?|-c"
 )
-_WITH_VALUE = {"-I", "-D", "-U", "-L", "-l", "-include", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe"}
-"""Options of the compiler whose value may be the next word."""
 
 
 class ProgramCommand(TyperCommand):
@@ -50,15 +50,23 @@ class CompilerCommand(TyperCommand):
 
 
 def compiler_words(words: list[str]) -> list[str]:
-    """Options of the compiler as values of --compiler."""
+    """Options of the compiler as values of --compiler; architectures and such are chosen here, and left out."""
+    from warpschool.programs.build import WITH_VALUE
+    from warpschool.programs.wrapper import REPLACED
+
     found, rest = [], iter(words)
     for word in rest:
-        if _COMPILER.fullmatch(word):
-            found.append(f"--compiler={word}")
-            if word in _WITH_VALUE and (value := next(rest, None)) is not None:
-                found.append(f"--compiler={value}")
-        else:
-            found.append(word)
+        name = word.partition("=")[0]
+        if word.startswith("--arch=compute_") or word == "--arch" or not _COMPILER.fullmatch(word):
+            found.append(word)  # --arch is ours
+            continue
+        pair = [word]
+        if (word in WITH_VALUE or word in REPLACED) and (value := next(rest, None)) is not None:
+            pair.append(value)
+        if name not in REPLACED and word not in ("-c", "-dc"):
+            found += [f"--compiler={part}" for part in pair]
+        elif word == "-dc":
+            found.append("--compiler=-rdc=true")
     return found
 
 
@@ -78,6 +86,10 @@ def run(
         bool,
         typer.Option("--record", help="Keep what each kernel was launched with, for profile, predict and debug."),
     ] = False,
+    debug: Annotated[
+        int | None,
+        typer.Option("--debug", metavar="LINE", help="Then step through the kernel that has this line, from there on."),
+    ] = None,
     leaks: Annotated[bool, typer.Option(help="Memory that is never freed is a finding.")] = True,
     compiler: Annotated[
         list[str] | None, typer.Option("--compiler", metavar="OPTION", help="An option of nvcc; -O2 alone does, too.")
@@ -88,10 +100,12 @@ def run(
 
     Options of nvcc (-I, -D, -std=, -O, -l ...) are given as to nvcc, the program's own arguments behind `--`. The
     program runs as you, with all that you may do. Its exit code is the command's; 1 where it ended well and something
-    was found.
+    was found. With --debug the first kernel that has the line runs again with random inputs of the launch's sizes, and
+    is stepped through as by `warpschool debug`.
 
     Example: warpschool run vector_add.cu -O2 -- 1000
     """
+    from warpschool.cli.look import debug_line
     from warpschool.programs import build, run_program
 
     if any(path.suffix == ".py" for path in files):
@@ -99,8 +113,10 @@ def run(
     built = build(files, compiler or (), arch=arch or _arch_of(gpu))
     if built.log and not built.cached:
         output.errors.print(Text(built.log), soft_wrap=True)
+    record = record or debug is not None
     report = run_program(built.path, argument or (), gpu=gpu, capture=output.as_json, leaks=leaks, record=record)
-    output.data(report.to_dict())
+    if debug is None:
+        output.data(report.to_dict())
     if not output.as_json:
         draw_report(output, report, profile=profile, counters=counters)
     if record:
@@ -110,6 +126,9 @@ def run(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(INTERRUPTED)
+    if debug is not None:
+        debug_line(output, str(files[0]), debug)
+        return
     raise typer.Exit(report.exit_code)
 
 

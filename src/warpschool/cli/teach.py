@@ -24,6 +24,7 @@ from warpschool.cli.options import (
     SecretFile,
     Slurm,
     StoreFolder,
+    Timing,
     Workers,
     course,
     require_writable_target,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from warpschool.grading import Result
     from warpschool.grading.folders import Submitted
     from warpschool.grading.records import Record
+    from warpschool.grading.result import Timed
     from warpschool.grading.verdicts import Verdict
 
 ClassOption = Annotated[
@@ -242,13 +244,14 @@ def grade(
     slurm: Slurm = False,
     store: StoreFolder = None,
     secret_seed_file: SecretFile = None,
+    timing: Timing = None,
 ) -> None:
     """Grade a class's assignment into nbgrader's gradebook, or a folder of kernels and notebooks.
 
     Of an assignment: what is new or changed since it was graded; no student's Python is run for a kernel's points.
-    Of a folder: one result for each file (--step, --device, --seed, --out, --store and --secret-seed-file are for
-    this). A wrong kernel is a result, not a failure of this command. Equal kernels are checked once. Finished results
-    are kept: after Ctrl-C, a crash or a kill the same command does the rest.
+    Of a folder: one result for each file (--step, --device, --seed, --out, --store, --secret-seed-file and --time are
+    for this). A wrong kernel is a result, not a failure of this command. Equal kernels are checked once. Finished
+    results are kept: after Ctrl-C, a crash or a kill the same command does the rest.
 
     Example: warpschool grade lab02 --workers 2; or: warpschool grade submissions/ --out results.json
     """
@@ -262,6 +265,8 @@ def grade(
     if scheduler and slurm:
         raise ArgumentError("--scheduler and --slurm exclude each other")
     if not Path(target).is_dir():
+        if timing:
+            raise ArgumentError("--time is for a folder of kernels", next_step="warpschool grade submissions/ --time")
         from warpschool.classroom.rounds import Where
 
         where = Where(workers, scheduler, slurm)
@@ -286,7 +291,11 @@ def grade(
         except KeyboardInterrupt:
             interrupted = True
     graded = [(item, done[item]) for item in found if item in done]
-    listed = [{"student": item.student, "file": str(item.path), "result": result.to_dict()} for item, result in graded]
+    told = _timed(graded, str(device)) if timing and not interrupted else {}
+    listed = [
+        {"student": item.student, "file": str(item.path), "result": _with_time(result, told.get(item))}
+        for item, result in graded
+    ]
     offered = offers(Path(target), foreign, course())
     document = {
         "format": FORMAT, "course": _judge(), "planned": len(found), "results": listed, "foreign": foreign,
@@ -294,6 +303,8 @@ def grade(
     }  # fmt: skip
     output.data(document)
     _show_folder(output, graded, foreign)
+    for item, one in told.items():
+        output.show(f"{item.student} {item.step.name}: {one}")
     for name, steps in offered.items():
         output.show(f"{name} looks like {' or '.join(steps[:3])}: name it so, then grade again", style="yellow")
     if out is not None:
@@ -304,6 +315,24 @@ def grade(
     if any(not result.is_grade for _, result in graded):
         output.errors.print(Text("some checks failed themselves (SE): these are no grades; run the same command again"))
         raise typer.Exit(LACKING)
+
+
+def _timed(graded: list[tuple[Submitted, Result]], device: str) -> dict[Submitted, Timed]:
+    """Times of the accepted kernels beside their references; equal ones are timed once."""
+    from warpschool.tour.timed import timed
+
+    known: dict[tuple[str, bytes], Timed] = {}
+    found = {}
+    for item, _ in ((item, result) for item, result in graded if result.ok):
+        key = (item.step.name, item.data)
+        if key not in known:
+            known[key] = timed(item.step, item.data.decode("utf-8", "replace"), device=device)
+        found[item] = known[key]
+    return found
+
+
+def _with_time(result: Result, told: Timed | None) -> dict[str, Any]:
+    return result.to_dict() | ({"timed": told.to_dict()} if told is not None else {})
 
 
 def _show_folder(output: Output, graded: list[tuple[Submitted, Result]], foreign: list[str]) -> None:

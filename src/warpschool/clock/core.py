@@ -9,7 +9,17 @@ Times are in cycles of the multiprocessor's clock.
 
 from __future__ import annotations
 
-from warpschool.clock.interpreter import CHUNK_WORDS
+from warpschool.clock.interpreter import (
+    BULK_ACROSS,
+    BULK_STORE,
+    BY_TOKEN,
+    CHUNK_WORDS,
+    FAR,
+    SYNC_COPIED,
+    SYNC_DROP,
+    SYNC_INIT,
+    SYNC_WAIT,
+)
 from warpschool.clock.native import f64, floor, i64, lshr, native, popc
 
 TABLE, BUSY_UNIT = 14, 8
@@ -19,28 +29,39 @@ T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_D
 )
 
 (K_FIXED, K_VARIABLE, K_GLOBAL_LOAD, K_GLOBAL_STORE, K_SHARED_LOAD, K_SHARED_STORE, K_COPY, K_BARRIER, K_EXIT, K_COMMIT,
- K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL) = range(17)  # fmt: skip
+ K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL, K_SYNC, K_BULK, K_PRODUCT,
+ K_WAIT_PRODUCT) = range(21)  # fmt: skip
 PIPES = 10
 P_FMA, P_HEAVY, P_LITE, P_ALU, P_FP64, P_XU, P_TENSOR, P_UNIFORM, P_CONTROL, P_MIO = range(10)
 
-REASONS = 14
+REASONS = 15
 (R_SELECTED, R_NOT_SELECTED, R_WAIT, R_LONG, R_SHORT, R_BARRIER, R_MIO, R_LG, R_MATH, R_BRANCH, R_NO_INSTRUCTION,
- R_DRAIN, R_MEMBAR, R_DISPATCH) = range(14)  # fmt: skip
+ R_DRAIN, R_MEMBAR, R_DISPATCH, R_PRODUCT) = range(15)  # fmt: skip
 
 WARP_WORDS = 16
-W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER = range(9)
+(W_CHUNK, W_AT, W_PC, W_LEFT, W_SLOT, W_GROUPS, W_STATE, W_REASON, W_AFTER, W_PRODUCTS, W_BARRIER, W_MARK, W_PARITY,
+ W_BOARD, W_TOKEN, W_LINE) = range(16)  # fmt: skip
 GONE, LIVE, PARKED = 0, 1, 2
-TIMES = 48
-"""Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups."""
+TIMES = 64
+"""Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups of
+copies, and of products of its warpgroup."""
 X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
-X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS = 15, 16, 17, 18, 19, 20
-X_GROUP = 24
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH = 15, 16, 17, 18, 19, 20, 21
+X_GROUP, X_PRODUCT, X_PRODUCTS, MOST_PRODUCTS = 24, 44, 48, 12
+SLOT_WORDS, S_WAITING, S_WANTED, BARRIERS = 40, 1, 18, 17
+"""Of a resident block: its warps that are alive; for each barrier those that have come, and how many must."""
+MARKS, MARK_WORDS = 64, 8
+"""mbarriers of a resident block"""
+B_OFFSET, B_COUNT, B_PENDING, B_BYTES, B_PHASE, B_WHEN, B_UNTIL = range(7)
+NEVER = 1.0e30
 Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = range(7)
 
 (M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
  M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
- M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO) = range(32)  # fmt: skip
+ M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO, M_SYNC, M_BULK_START, M_BULK_LINE,
+ M_BULK_END, M_BULK_BYTES, M_ACROSS, M_CODE_LINES, M_CODE_NEAR, M_CODE_FAR, M_NEAR_LINE, M_FAR_LINE, M_BULK_STORE,
+ M_FENCE, M_L2_PORT, M_WAKE) = range(47)  # fmt: skip
 
 LOG_WORDS = 5
 """An issue in the log: its cycle, the warp's place, the instruction, since when the warp waited and for what most."""
@@ -115,11 +136,11 @@ def share_of(ranges: i64, shares: f64, count: int, line: int) -> float:
 
 @native
 def behind(
-    line: int, sectors: int, start: float, stores: float, m: f64, queues: f64, known: i64, size: int,
+    line: int, sectors: int, start: float, stores: float, rate: float, m: f64, queues: f64, known: i64, size: int,
     ranges: i64, shares: f64, used: f64,
 ) -> float:  # fmt: skip
     """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector
-    costs."""
+    costs, `rate` the bytes a cycle that may come."""
     count = popc(sectors)
     before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
     fresh = popc(sectors & ~before)
@@ -134,8 +155,8 @@ def behind(
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + written / m[M_DRAM_BYTES]
         used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
         return queues[0]
-    queues[0] = at + count * 32.0 / m[M_L2_BYTES]
-    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / m[M_L2_BYTES]
+    queues[0] = at + count * 32.0 / rate
+    used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / rate
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
     ready = queues[0] + m[M_L2_LATENCY]
     if fresh > 0 and m[M_COLD] > 0.0:
@@ -164,6 +185,7 @@ def memory(
     clock = int(begin)
     missed = 0
     cost = 1.0
+    rate = m[M_L2_BYTES]
     if kind == K_GLOBAL_STORE:
         covered = 0
         for k in range(lines):
@@ -174,10 +196,13 @@ def memory(
         word = stream[at + 1 + k]
         line = lshr(word, 4)
         sectors = word & 15
+        if line >= FAR << 25:  # in another block's shared memory
+            ready = max(ready, begin + cycles + m[M_ACROSS])
+            continue
         if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-            behind(line, sectors, begin + cycles, cost, m, queues, known, size, ranges, shares, used)
+            behind(line, sectors, begin + cycles, cost, rate, m, queues, known, size, ranges, shares, used)
         elif kind == K_GLOBAL_ATOMIC:
-            got = behind(line, sectors, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
+            got = behind(line, sectors, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
             ready = max(ready, got + m[M_ATOMIC_LATENCY])
         else:
             had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
@@ -186,9 +211,8 @@ def memory(
             used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
             if want != 0:
                 missed = 1
-                ready = max(
-                    ready, behind(line, want, begin + cycles, 0.0, m, queues, known, size, ranges, shares, used)
-                )
+                got = behind(line, want, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
+                ready = max(ready, got)
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
     if kind == K_COPY:
@@ -217,6 +241,7 @@ def start_block(
             times[x + word] = 0.0
         warps[w + W_CHUNK] = first[block * per + k]
         warps[w + W_SLOT] = slot
+        warps[w + W_LINE] = -1
         warps[w + W_STATE] = LIVE
         times[x + X_NEXT] = now
         times[x + X_LAST] = now
@@ -247,6 +272,11 @@ def ready_time(table: i64, warps: i64, times: f64, w: int, x: int) -> float:
             if g < 20 and times[x + X_GROUP + g] > t:
                 t = times[x + X_GROUP + g]
                 reason = R_LONG
+    if table[i + T_KIND] == K_WAIT_PRODUCT:
+        for g in range(warps[w + W_PRODUCTS] - table[i + T_DEPTH]):
+            if times[x + X_PRODUCTS + g] > t:
+                t = times[x + X_PRODUCTS + g]
+                reason = R_PRODUCT
     warps[w + W_REASON] = reason
     return t
 
@@ -263,7 +293,8 @@ def blocked(
         if pipes[p + P_HEAVY] > now and pipes[p + P_LITE] > now:
             return R_MATH
     elif pipe != P_CONTROL and pipe != P_MIO:
-        if pipes[p + pipe] > now:
+        ahead = table[i + T_BUSY] / 4.0 if kind == K_PRODUCT else 0.0
+        if pipes[p + pipe] > now + ahead:
             return R_MATH
     if m[M_BANK_WINDOW] > 0.0:
         if table[i + T_BANK0] > 0 and banks[2 * s] + table[i + T_BANK0] - m[M_BANK_WINDOW] > now:
@@ -271,13 +302,11 @@ def blocked(
         if table[i + T_BANK1] > 0 and banks[2 * s + 1] + table[i + T_BANK1] - m[M_BANK_WINDOW] > now:
             return R_DISPATCH
     if kind >= K_GLOBAL_LOAD and pipe == P_MIO:
-        size = int(m[M_MIO_QUEUE])
-        if rings[s * 64 + heads[s] % size] > now:
-            return R_MIO
-        if kind != K_SHARED_LOAD and kind != K_SHARED_STORE and kind != K_MIO:
-            size = int(m[M_LG_QUEUE])
-            if rings[256 + s * 64 + heads[4 + s] % size] > now:
-                return R_LG
+        if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
+            if rings[s * 64 + heads[s] % int(m[M_MIO_QUEUE])] > now:
+                return R_MIO
+        elif rings[256 + s * 64 + heads[4 + s] % int(m[M_MIO_QUEUE] + m[M_LG_QUEUE])] > now:
+            return R_LG
     return 0
 
 
@@ -293,7 +322,7 @@ def occupy(table: i64, i: int, s: int, now: float, pipes: f64, banks: f64, used:
         else:
             pipes[p + P_HEAVY] = now + busy
     elif pipe != P_CONTROL and pipe != P_MIO:
-        pipes[p + pipe] = now + busy
+        pipes[p + pipe] = max(now, pipes[p + pipe]) + busy
     if table[i + T_BANK0] > 0:
         banks[2 * s] = max(banks[2 * s], now) + table[i + T_BANK0]
     if table[i + T_BANK1] > 0:
@@ -333,11 +362,9 @@ def near(
 
 @native
 def queued(s: int, m: f64, rings: f64, heads: i64, out: f64) -> None:
-    """An access to global memory keeps a place in both queues until its operands are read."""
-    ring = s * 64 + heads[s] % int(m[M_MIO_QUEUE])
-    rings[ring] = out[0] - 1.0
-    heads[s] = heads[s] + 1
-    ring = 256 + s * 64 + heads[4 + s] % int(m[M_LG_QUEUE])
+    """An access to global memory keeps a place in one of two queues, which stand behind each other, until its operands
+    are read."""
+    ring = 256 + s * 64 + heads[4 + s] % int(m[M_MIO_QUEUE] + m[M_LG_QUEUE])
     rings[ring] = out[0]
     heads[4 + s] = heads[4 + s] + 1
 
@@ -356,6 +383,159 @@ def commit(warps: i64, times: f64, w: int, x: int) -> None:
 
 
 @native
+def commit_product(table: i64, i: int, warps: i64, times: f64, w: int, x: int, done: float) -> None:
+    """A product of a warpgroup is done at some time; with the last one its group is closed."""
+    times[x + X_PRODUCT] = max(times[x + X_PRODUCT], done)
+    if table[i + T_DEPTH] == 0:
+        return
+    groups = warps[w + W_PRODUCTS]
+    if groups >= MOST_PRODUCTS:
+        for g in range(MOST_PRODUCTS - 1):
+            times[x + X_PRODUCTS + g] = times[x + X_PRODUCTS + g + 1]
+        groups = MOST_PRODUCTS - 1
+    times[x + X_PRODUCTS + groups] = times[x + X_PRODUCT]
+    warps[w + W_PRODUCTS] = groups + 1
+
+
+@native
+def find_mark(marks: f64, slot: int, offset: int) -> int:
+    """Where an mbarrier of a block is kept."""
+    base = slot * MARKS * MARK_WORDS
+    for k in range(MARKS - 1):
+        at = base + k * MARK_WORDS
+        if marks[at + B_OFFSET] == offset + 1.0:
+            return at
+        if marks[at + B_OFFSET] == 0.0:
+            marks[at + B_OFFSET] = offset + 1.0
+            return at
+    return base + (MARKS - 1) * MARK_WORDS
+
+
+@native
+def settle(marks: f64, at: int, now: float) -> int:
+    """End an mbarrier's phase if all have arrived, and all bytes; 1 if so."""
+    if marks[at + B_PENDING] > 0.0 or marks[at + B_BYTES] != 0.0:
+        return 0
+    marks[at + B_PHASE] = marks[at + B_PHASE] + 1.0
+    marks[at + B_WHEN] = max(now, marks[at + B_UNTIL])
+    marks[at + B_UNTIL] = 0.0
+    marks[at + B_PENDING] = marks[at + B_COUNT]
+    return 1
+
+
+@native
+def is_over(warps: i64, w: int, marks: f64, at: int) -> int:
+    """Whether the phase that a warp waits for is over."""
+    if warps[w + W_PARITY] == BY_TOKEN:
+        return 1 if marks[at + B_PHASE] > warps[w + W_TOKEN] else 0
+    return 1 if int(marks[at + B_PHASE]) & 1 != warps[w + W_PARITY] else 0
+
+
+@native
+def synchronise(
+    stream: i64, at: int, warps: i64, times: f64, w: int, x: int, board: int, now: float, m: f64, marks: f64, out: f64
+) -> float:  # fmt: skip
+    """SYNCS: when its answer is there; NEVER where that is not known yet. `out[3]`: whether a phase has ended."""
+    head = stream[at]
+    how = lshr(head, 16) & 255
+    done = now + m[M_SYNC]
+    out[3] = 0.0
+    for k in range(head & 65535):
+        word = stream[at + 1 + k]
+        mark = find_mark(marks, warps[w + W_SLOT], word & 1048575)
+        arrivals = lshr(word, 20) & 1048575
+        moved = lshr(word, 40)
+        if how == SYNC_WAIT:
+            warps[w + W_PARITY] = arrivals
+            if is_over(warps, w, marks, mark):
+                done = max(done, marks[mark + B_WHEN] + m[M_SYNC])
+            else:
+                done = NEVER
+                warps[w + W_MARK] = mark + 1
+                warps[w + W_BOARD] = board
+            continue
+        if how == SYNC_INIT:
+            marks[mark + B_COUNT] = arrivals
+            marks[mark + B_PENDING] = arrivals
+            marks[mark + B_BYTES] = 0.0
+            marks[mark + B_PHASE] = 0.0
+            continue
+        if how == SYNC_COPIED:
+            marks[mark + B_UNTIL] = max(marks[mark + B_UNTIL], times[x + X_OPEN])
+        if how == SYNC_DROP:
+            marks[mark + B_COUNT] = marks[mark + B_COUNT] - arrivals
+        warps[w + W_TOKEN] = int(marks[mark + B_PHASE])
+        marks[mark + B_PENDING] = marks[mark + B_PENDING] - arrivals
+        marks[mark + B_BYTES] = marks[mark + B_BYTES] + (0 - moved if lshr(head, 24) & 1 else moved)
+        if settle(marks, mark, now):
+            out[3] = 1.0
+    return done
+
+
+@native
+def bulk_copy(
+    stream: i64, at: int, warps: i64, times: f64, w: int, x: int, now: float, m: f64, queues: f64, marks: f64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64,
+) -> None:  # fmt: skip
+    """A copy by the asynchronous engine, line by line, each a request to L2; its mbarrier is told of all bytes. The
+    other blocks of a cluster do the same: what this one sends to all, it gets from each."""
+    out[3] = 0.0
+    lines = (stream[at] & 65535) - 1
+    if lines < 0:
+        return
+    way = lshr(stream[at], 16) & 255
+    word = stream[at + 1]
+    moved = lshr(word, 20) & 16777215
+    begin = max(queues[3], now + m[M_BULK_START])
+    ready = begin
+    rate = m[M_BULK_BYTES] if m[M_L2_BYTES] >= m[M_L2_PORT] else m[M_L2_BYTES]
+    store = max(1.0, m[M_STORE_BYTES] / m[M_BULK_STORE])
+    for k in range(lines):
+        entry = stream[at + 2 + k]
+        sent = behind(
+            lshr(entry, 4), entry & 15, begin, store if way == BULK_STORE else 0.0, rate, m, queues, known, size,
+            ranges, shares, used,
+        )  # fmt: skip
+        begin += m[M_BULK_LINE]
+        ready = max(ready, sent)
+    if queues[1] - m[M_BACKLOG] > queues[0]:
+        queues[0] = queues[1] - m[M_BACKLOG]
+    queues[3] = max(begin, queues[0] - m[M_BACKLOG])
+    if way == BULK_STORE:
+        times[x + X_OPEN] = max(times[x + X_OPEN], queues[3])
+        times[x + X_DRAINED] = max(times[x + X_DRAINED], ready)
+        return
+    if way == BULK_ACROSS:
+        ready = begin + moved / m[M_BULK_BYTES] + m[M_ACROSS]
+        queues[3] = begin + moved / m[M_BULK_BYTES]
+    mark = find_mark(marks, warps[w + W_SLOT], word & 1048575)
+    copies = lshr(word, 44)
+    marks[mark + B_BYTES] = marks[mark + B_BYTES] - moved * copies
+    # all of it comes through one port
+    marks[mark + B_UNTIL] = max(
+        marks[mark + B_UNTIL], max(ready, begin + moved * copies / m[M_BULK_BYTES]) + m[M_BULK_END]
+    )
+    out[3] = float(settle(marks, mark, now))
+
+
+@native
+def wake(
+    table: i64, warps: i64, times: f64, readies: f64, slot: int, per: int, m: f64, marks: f64
+) -> None:  # fmt: skip
+    """Let warps go on that waited for a phase which has ended."""
+    for k in range(slot * per, slot * per + per):
+        w = k * WARP_WORDS
+        x = k * TIMES
+        if warps[w + W_STATE] == LIVE and warps[w + W_MARK] != 0:
+            mark = warps[w + W_MARK] - 1
+            if is_over(warps, w, marks, mark):
+                warps[w + W_MARK] = 0
+                board = X_BOARD + warps[w + W_BOARD]
+                times[x + board] = max(times[x + X_LAST], marks[mark + B_WHEN]) + m[M_WAKE]
+                readies[k] = ready_time(table, warps, times, w, x)
+
+
+@native
 def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: float, wait: int) -> None:
     """Set the scoreboards of an instruction: when its sources have been read, and when its result is there."""
     kind = table[i + T_KIND]
@@ -371,13 +551,57 @@ def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: fl
 
 
 @native
-def advance(table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64) -> None:
-    """Go on to the next instruction; code that nobody has fetched yet takes its time."""
-    pc = warps[w + W_PC]
-    line = lshr(pc, 3)
+def cached(tags: i64, ways: int, first: int, sets: int, line: int, clock: int) -> int:
+    """Whether a cache has a line of code, which it has afterwards. Its words from `first` on: tags, then ages."""
+    at = first + line % sets * ways
+    oldest = at
+    for k in range(at, at + ways):
+        if tags[k] == line + 1:
+            tags[k + sets * ways] = clock
+            return 1
+        if tags[k + sets * ways] < tags[oldest + sets * ways]:
+            oldest = k
+    tags[oldest] = line + 1
+    tags[oldest + sets * ways] = clock
+    return 0
+
+
+@native
+def fetch_line(line: int, now: float, m: f64, fetched: i64, fetches: f64) -> float:
+    """When a line of code is there that a warp comes to. Code that the first cache holds comes once; a loop that is
+    larger comes again and again, from the second cache or from L2, a line after the other."""
+    lines = int(m[M_CODE_LINES])
     if fetched[line] == 0:
         fetched[line] = 1
-        times[x + X_NEXT] = times[x + X_NEXT] + m[M_COLD_LINE]
+        fetches[line] = 0.0
+        if lines > m[M_CODE_NEAR]:
+            cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now))
+            cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now))
+        return now + m[M_COLD_LINE]
+    if lines <= m[M_CODE_NEAR]:
+        return now
+    if cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now)):
+        return max(now, fetches[line])
+    took = m[M_NEAR_LINE]
+    if cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now)) == 0:
+        took = m[M_FAR_LINE]
+    fetches[lines] = max(fetches[lines], now) + took
+    fetches[line] = fetches[lines]
+    return fetches[line]
+
+
+@native
+def advance(
+    table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at: int, m: f64, fetched: i64, fetches: f64
+) -> None:  # fmt: skip
+    """Go on to the next instruction; code that is not there takes its time."""
+    pc = warps[w + W_PC]
+    line = lshr(pc, 3)
+    if line != warps[w + W_LINE]:
+        warps[w + W_LINE] = line
+        there = fetch_line(line, times[x + X_NEXT], m, fetched, fetches)
+        times[x + X_FETCH] = there - times[x + X_NEXT]
+        times[x + X_NEXT] = there
     if table[pc * TABLE + T_EVENT] != 0:
         warps[w + W_AT] = warps[w + W_AT] + 1 + (stream[at] & 65535)
     warps[w + W_PC] = pc + 1
@@ -388,7 +612,8 @@ def advance(table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, at:
 def issue(
     table: i64, stream: i64, warps: i64, times: f64, w: int, x: int, s: int, now: float, m: f64,
     pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
-    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64, marks: f64,
+    fetches: f64,
 ) -> None:  # fmt: skip
     """Issue a warp's next instruction: busy pipes, queues and scoreboards, and when the warp may go on."""
     i = warps[w + W_PC] * TABLE
@@ -419,12 +644,24 @@ def issue(
             times[x + X_DRAINED] = max(times[x + X_DRAINED], out[0])
     elif kind == K_COMMIT:
         commit(warps, times, w, x)
+    elif kind == K_SYNC:
+        done = synchronise(stream, at, warps, times, w, x, table[i + T_WRITE], now, m, marks, out)
+        wait = R_LONG
+    elif kind == K_BULK:
+        bulk_copy(stream, at, warps, times, w, x, now, m, queues, marks, known, size, ranges, shares, used, out)
+    elif kind == K_PRODUCT:
+        done += pipes[s * PIPES + P_TENSOR] - now
+        commit_product(table, i, warps, times, w, x, done)
     elif kind == K_BARRIER:
-        out[2] = -1.0 if lshr(stream[at], 32) != 0 else 0.0
+        flags = lshr(stream[at], 32) & 4095
+        out[2] = 0.0 if flags == 0 else (-2.0 if flags == 1 else -1.0)
+        warps[w + W_BARRIER] = (lshr(stream[at], 16) & 255) | (lshr(stream[at], 44) << 8)
+    elif kind == K_FENCE:
+        times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_FENCE])
     elif kind == K_BRANCH and warps[w + W_LEFT] == 1:
         times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
     set_boards(table, i, times, x, operands, done, wait)
-    advance(table, stream, warps, times, w, x, at, m, fetched)
+    advance(table, stream, warps, times, w, x, at, m, fetched, fetches)
 
 
 @native
@@ -435,9 +672,18 @@ def attribute(
     at = pc * REASONS
     since = times[x + X_SINCE]
     fixed = max(0.0, min(times[x + X_NEXT], now) - since)
+    fetching = min(times[x + X_FETCH], fixed)
+    fixed -= fetching
+    times[x + X_FETCH] = 0.0
+    stalls[at + R_NO_INSTRUCTION] += fetching
     why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
+    if warps[w + W_AFTER] == 3:
+        why = R_MEMBAR
     stalls[at + why] += fixed
     most = fixed
+    if fetching > most:
+        most = fetching
+        why = R_NO_INSTRUCTION
     operands = max(0.0, min(ready, now) - max(times[x + X_NEXT], since))
     stalls[at + warps[w + W_REASON]] += operands
     if operands > most:
@@ -474,15 +720,17 @@ def attribute(
 @native
 def begin(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
-    slot: int, when: float,
+    marks: f64, slot: int, when: float,
 ) -> None:  # fmt: skip
     """Start the next block in a slot."""
     per = int(m[M_WARPS])
     started = int(run[Z_STARTED])
     start_block(warps, times, first, stream, slot, order[started], per, when)
-    slots[slot * 18] = per
-    for number in range(17):
-        slots[slot * 18 + 1 + number] = 0
+    for word in range(SLOT_WORDS):
+        slots[slot * SLOT_WORDS + word] = 0
+    slots[slot * SLOT_WORDS] = per
+    for word in range(MARKS * MARK_WORDS):
+        marks[slot * MARKS * MARK_WORDS + word] = 0.0
     for k in range(slot * per, slot * per + per):
         readies[k] = 1.0e30
         if warps[k * WARP_WORDS + W_STATE] == LIVE:
@@ -525,7 +773,7 @@ def selected(
 @native
 def retire(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
-    ends: f64, k: int, now: float,
+    marks: f64, ends: f64, k: int, now: float,
 ) -> None:  # fmt: skip
     """A warp has ended; with the last one of its block the next block starts."""
     per = int(m[M_WARPS])
@@ -534,15 +782,17 @@ def retire(
     readies[k] = 1.0e30
     left = max(now + 1.0, times[k * TIMES + X_DRAINED])
     run[Z_END] = max(run[Z_END], left)
-    slots[slot * 18] = slots[slot * 18] - 1
-    if slots[slot * 18] > 0:
-        release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+    slots[slot * SLOT_WORDS] = slots[slot * SLOT_WORDS] - 1
+    if slots[slot * SLOT_WORDS] > 0:
+        for number in range(BARRIERS):
+            if slots[slot * SLOT_WORDS + S_WAITING + number] > 0:
+                release(table, warps, times, slots, readies, slot, number, per, now + m[M_BARRIER])
         return
     ends[int(run[Z_FINISHED])] = left
     run[Z_FINISHED] = run[Z_FINISHED] + 1.0
     if run[Z_STARTED] < m[M_BLOCKS]:
         when = max(left + m[M_BLOCK_START], run[Z_DISPATCHED] + m[M_DISPATCH])
-        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, when)
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, marks, slot, when)
 
 
 @native
@@ -550,7 +800,7 @@ def simulate(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64,
     pipes: f64, banks: f64, rings: f64, heads: i64, queues: f64, tags: i64, ages: i64,
     known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, fetched: i64,
-    stalls: f64, ends: f64, readies: f64, run: f64, log: i64,
+    stalls: f64, ends: f64, readies: f64, run: f64, log: i64, marks: f64, fetches: f64,
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
@@ -559,7 +809,7 @@ def simulate(
     """
     now = 0.0
     for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):
-        begin(table, stream, first, order, warps, times, slots, m, readies, run, slot, slot * m[M_DISPATCH])
+        begin(table, stream, first, order, warps, times, slots, m, readies, run, marks, slot, slot * m[M_DISPATCH])
     while run[Z_FINISHED] < m[M_BLOCKS] and now < m[M_MOST_CYCLES]:
         run[Z_SOONEST] = 1.0e30
         run[Z_ACTIVE] = 0.0
@@ -574,20 +824,24 @@ def simulate(
             attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
             issue(
                 table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
-                size, ranges, shares, used, out, fetched,
+                size, ranges, shares, used, out, fetched, marks, fetches,
             )  # fmt: skip
             times[x + X_LAST] = now
             times[x + X_SINCE] = now + 1.0
-            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else 0)
+            warps[w + W_AFTER] = 1 if kind == K_BRANCH else (2 if kind == K_BARRIER else (3 if kind == K_FENCE else 0))
             gone = 0
             if warps[w + W_LEFT] == 0:
                 gone = 1 - next_run(stream, warps, w)
             if gone:
-                retire(table, stream, first, order, warps, times, slots, m, readies, run, ends, best, now)
-            elif kind == K_BARRIER and out[2] >= 0.0:
-                park(table, warps, times, slots, readies, best, warps[w + W_SLOT], int(m[M_WARPS]), now, m)
+                retire(table, stream, first, order, warps, times, slots, m, readies, run, marks, ends, best, now)
+            elif kind == K_BARRIER and out[2] != -1.0:
+                readies[best] = ready_time(table, warps, times, w, x)
+                park(table, warps, times, slots, readies, best, int(m[M_WARPS]), now, m, int(out[2]))
             else:
                 readies[best] = ready_time(table, warps, times, w, x)
+            if (kind == K_SYNC or kind == K_BULK) and out[3] > 0.0:
+                wake(table, warps, times, readies, warps[w + W_SLOT], int(m[M_WARPS]), m, marks)
+                run[Z_SOONEST] = now + 1.0
             run[Z_SOONEST] = min(run[Z_SOONEST], readies[best])
         if run[Z_ACTIVE] > 0.0:
             now += 1.0
@@ -604,28 +858,35 @@ def simulate(
 
 @native
 def park(
-    table: i64, warps: i64, times: f64, slots: i64, readies: f64, k: int, slot: int, per: int, now: float,
-    m: f64,
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, k: int, per: int, now: float, m: f64, how: int,
 ) -> None:  # fmt: skip
-    """A warp has issued a barrier: it waits for the others, or frees them all."""
+    """A warp has issued a barrier: it waits for the others (or, where `how` is below 0, does not), or frees them."""
     w = k * WARP_WORDS
-    warps[w + W_STATE] = PARKED
-    readies[k] = 1.0e30
-    slots[slot * 18 + 1] = slots[slot * 18 + 1] + 1
-    release(table, warps, times, slots, readies, slot, per, now + m[M_BARRIER])
+    slot = warps[w + W_SLOT]
+    number = warps[w + W_BARRIER] & 255
+    if how >= 0:
+        warps[w + W_STATE] = PARKED
+        readies[k] = NEVER
+    slots[slot * SLOT_WORDS + S_WAITING + number] = slots[slot * SLOT_WORDS + S_WAITING + number] + 1
+    slots[slot * SLOT_WORDS + S_WANTED + number] = lshr(warps[w + W_BARRIER], 8) // 32
+    release(table, warps, times, slots, readies, slot, number, per, now + m[M_BARRIER])
 
 
 @native
 def release(
-    table: i64, warps: i64, times: f64, slots: i64, readies: f64, slot: int, per: int, when: float
+    table: i64, warps: i64, times: f64, slots: i64, readies: f64, slot: int, number: int, per: int, when: float
 ) -> None:  # fmt: skip
-    """Let the warps of a block go on if all that are alive wait."""
-    if slots[slot * 18 + 1] < slots[slot * 18] or slots[slot * 18 + 1] == 0:
+    """Let the warps that wait at a barrier go on if all have come: so many as it is for, or all that are alive."""
+    here = slot * SLOT_WORDS + S_WAITING + number
+    wanted = slots[slot * SLOT_WORDS + S_WANTED + number]
+    if wanted == 0:
+        wanted = slots[slot * SLOT_WORDS]
+    if slots[here] < wanted or slots[here] == 0:
         return
-    slots[slot * 18 + 1] = 0
+    slots[here] = 0
     for k in range(slot * per, slot * per + per):
         w = k * WARP_WORDS
-        if warps[w + W_STATE] == PARKED:
+        if warps[w + W_STATE] == PARKED and warps[w + W_BARRIER] & 255 == number:
             warps[w + W_STATE] = LIVE
             x = k * TIMES
             # what it waited for since it came is the barrier

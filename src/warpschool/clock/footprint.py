@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.clock.interpreter import CHUNK_WORDS
+from warpschool.clock.interpreter import CHUNK_WORDS, EVENT_BULK, EVENT_SYNC
 from warpschool.clock.native import i64, lshr, native
 from warpschool.clock.trace import BlockTrace
 
@@ -28,7 +28,12 @@ def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: in
             last = (word & 16777215) + (lshr(word, 24) & 16777215) - 1
             if table[last] != 0:
                 count = stream[chunk * CHUNK_WORDS + at] & 65535
-                for k in range(count):
+                skipped = 0
+                if table[last] == EVENT_BULK:
+                    skipped = 1
+                elif table[last] == EVENT_SYNC:
+                    skipped = count
+                for k in range(skipped, count):
                     if found < most:
                         out[found] = stream[chunk * CHUNK_WORDS + at + 1 + k]
                     found += 1

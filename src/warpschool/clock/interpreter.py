@@ -40,11 +40,23 @@ IMM, FLAGS, TARGET, NEEDED, EVENT, BYTES, OFFSET, UNIFORM = 22, 23, 24, 25, 26, 
  OP_PRMT, OP_POPC, OP_FLO, OP_BREV, OP_SGXT, OP_BMSK, OP_PLOP3, OP_P2R, OP_R2P, OP_VOTE, OP_R2UR, OP_SHFL, OP_S2R,
  OP_LDC, OP_FADD, OP_FMUL, OP_FFMA, OP_FSETP, OP_FMNMX, OP_MUFU, OP_I2F, OP_F2I, OP_FCHK, OP_REDUX, OP_ELECT,
  OP_ADDMNMX,
- OP_LOAD, OP_STORE, OP_ATOM, OP_MATRIX, OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC, OP_BREAK, OP_CALL, OP_RET, OP_WARPSYNC,
- OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY, OP_FRND) = range(57)  # fmt: skip
+ OP_LOAD, OP_STORE, OP_ATOM, OP_MATRIX, OP_SYNC, OP_BULK, OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC, OP_BREAK, OP_CALL,
+ OP_RET, OP_WARPSYNC, OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY, OP_FRND, OP_ADD64) = range(60)  # fmt: skip
 
-EVENT_NONE, EVENT_GLOBAL, EVENT_SHARED, EVENT_LOCAL, EVENT_COPY, EVENT_BARRIER = range(6)
-"""What follows an instruction in the stream: nothing; lines; wavefronts; lines; both; a barrier's number."""
+EVENT_NONE, EVENT_GLOBAL, EVENT_SHARED, EVENT_LOCAL, EVENT_COPY, EVENT_BARRIER, EVENT_SYNC, EVENT_BULK = range(8)
+"""What follows an instruction in the stream: nothing; lines; wavefronts; lines; both; a barrier's number; what is done
+to mbarriers; an mbarrier with the bytes that it is told of, and lines."""
+SYNC_INIT, SYNC_ARRIVE, SYNC_DROP, SYNC_WAIT, SYNC_COPIED = range(1, 6)
+"""What SYNCS does to an mbarrier: to begin, to arrive (and leave for good), to wait, to arrive with copies."""
+BY_TOKEN = 2
+"""In place of a parity: the phase in which the warp arrived. Whoever arrives is given bit 30 as a token."""
+BULK_LOAD, BULK_STORE, BULK_ACROSS = range(3)
+"""Copies by the asynchronous engine: into shared memory, out of it, into another block's."""
+MAP_WORDS, M_SIZES, M_STRIDES, M_BOX, M_LOWER, M_UPPER = 32, 5, 10, 15, 20, 23
+"""A tensor map: its place among the parameters, address, bytes of an element, rank, whether it is an im2col map; then
+the numbers of each dimension, innermost first. An im2col map's box is channels and places."""
+FAR = 0x7FFF0000
+"""Upper half of the addresses of other blocks' shared memory."""
 
 ROWS, UNIFORM_ROW, ZERO_ROW, POOL_ROW = 320, 256, 255, 320
 """Registers of a warp: R0 to R254 and zero, then the uniform ones and zero; after them the pool of constants."""
@@ -57,12 +69,13 @@ WARP_WORDS = 8 + 16 + 3 * FRAGMENTS
 PARTS, LIVE, CURRENT, CHUNK, AT, STATUS, BARRIER, FIRST_CHUNK, BREGS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 READY, AT_SYNC, AT_BARRIER = -1, 100, 200
 RUNNING, WAITING, FINISHED = 0, 1, 2
-OK, NO_ROOM, LOST, STUCK, OVER_BUDGET, UNKNOWN = 0, 1, 2, 3, 4, 5
+OK, NO_ROOM, LOST, STUCK, OVER_BUDGET, UNKNOWN, NO_MAP = 0, 1, 2, 3, 4, 5, 6
 """How a block ended: done; more room is needed for the stream, call again; an instruction that nobody can follow; all
-warps wait; too many instructions; a way or an address depends on a value that nobody here computed."""
+warps wait; too many instructions; a way or an address depends on a value that nobody here computed; a box whose map is
+no parameter, or that is too large."""
 
 NOT_MINE = 2
-CHUNK_WORDS, MARGIN = 1024, 72
+CHUNK_WORDS, MARGIN, BULK_MARGIN = 1024, 72, 600
 """STREAM: per warp a list of chunks, each with the next one's number in its last word. A word `start | count << 24 |
 lanes << 48` says that `count` instructions from `start` on were issued for so many lanes. If the last one has an event,
 a word `entries | wavefronts << 16 | lanes << 32` follows, then the entries: `line << 4 | sectors`, of 128 and 32
@@ -72,7 +85,7 @@ S_USED, S_ISSUED, S_NEXT, S_LOST, S_BUDGET, S_WARPS, S_THREADS, S_ROOM = range(8
 S_COUNT, S_WORDS, S_AGAIN, S_DOUBT = 8, 9, 10, 12
 """Of a block; from S_DOUBT on, for each kind of memory, whether something unknown was stored there."""
 LAUNCH_WORDS = 16
-L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE, L_SHARED, L_CONST, L_LOCAL, L_TAINT = range(12)
+L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE, L_SHARED, L_CONST, L_LOCAL, L_TAINT, L_RANK, L_MAPS = range(14)
 
 
 @native
@@ -327,6 +340,31 @@ def wide_product(
 
 
 @native
+def wide_sum(
+    f: i32, i: int, regs: u32, pool: u32, warp: int, lanes: int, a: u32, b: u32, c: u32, d: u32, e: u32
+) -> None:  # fmt: skip
+    """IADD3.64: three pairs, each of which may be negated."""
+    how = f[i + FLAGS]
+    fetch(regs, pool, warp, f[i + A_HI], 0, d)
+    fetch(regs, pool, warp, f[i + B_HI], 0, e)
+    for lane in range(32):
+        x = (d[lane] << 32) | a[lane]
+        y = (e[lane] << 32) | b[lane]
+        total = (0 - x if how & 1 else x) + (0 - y if how & 2 else y)
+        a[lane] = total
+        d[lane] = lshr(total, 32)
+    fetch(regs, pool, warp, f[i + C_HI], 0, e)
+    for lane in range(32):
+        z = (e[lane] << 32) | c[lane]
+        total = ((d[lane] << 32) | a[lane]) + (0 - z if how & 4 else z)
+        d[lane] = total
+        e[lane] = lshr(total, 32)
+    put(regs, warp, f[i + DST], lanes, d)
+    if f[i + DST] != 255 and f[i + DST] != 319:
+        put(regs, warp, f[i + DST] + 1, lanes, e)
+
+
+@native
 def combine(f: i32, i: int, preds: u32, warp: int, lanes: int) -> None:
     """PLOP3: any function of three predicates, twice."""
     x = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
@@ -399,6 +437,9 @@ def integers(
     elif op == OP_COPY:
         for lane in range(32):
             d[lane] = a[lane]
+    elif op == OP_ADD64:
+        wide_sum(f, i, regs, pool, warp, lanes, a, b, c, d, e)
+        writes = 0
     elif op == OP_MOV64:
         fetch(regs, pool, warp, f[i + A_HI], 0, e)
         put(regs, warp, f[i + DST], lanes, a)
@@ -660,15 +701,15 @@ def warp_wide(
             said = 1 if given == active or given == 0 else 0
         set_predicate(preds, warp, f[i + PD0], lanes, 4294967295 if said else 0)
     elif op == OP_R2UR:
-        first = ctz(active)
-        value = a[first]
+        asked = active & predicate(preds, warp, f[i + GUARD], f[i + GUARD_NOT])
+        value = a[ctz(asked)]
         for lane in range(32):
             d[lane] = value
-        if f[i + PD0] >= 0:
-            same = 0
+        if f[i + PD0] >= 0:  # who has another value, and comes again; with .OR, or had one before
+            other = predicate(preds, warp, f[i + PD0], 0) if how else 0
             for lane in range(32):
-                same |= (1 if a[lane] == value else 0) << lane
-            set_predicate(preds, warp, f[i + PD0], lanes, same)
+                other |= (0 if a[lane] == value else 1) << lane
+            set_predicate(preds, warp, f[i + PD0], asked, other)
     elif op == OP_REDUX:
         reduced(how, active, a, d)
     elif op == OP_SHFL:
@@ -680,7 +721,8 @@ def warp_wide(
                 same |= (1 if a[k] == a[lane] else 0) << k
             d[lane] = same & active
     elif op == OP_ELECT:
-        set_predicate(preds, warp, f[i + PD0], 4294967295, 1 << ctz(active))
+        asked = active & predicate(preds, warp, f[i + GUARD], f[i + GUARD_NOT])
+        set_predicate(preds, warp, f[i + PD0], 4294967295, 1 << ctz(asked))
         writes = 0
     else:
         return NOT_MINE
@@ -738,6 +780,10 @@ def places(
                 d[lane] = ~((1 << lane) - 1)
             elif imm == 13:
                 d[lane] = warp
+            elif imm == 14:
+                d[lane] = launch[L_RANK]
+            elif imm == 15:
+                d[lane] = FAR
             else:
                 d[lane] = 0
     elif op == OP_LDC:
@@ -758,6 +804,14 @@ def places(
     else:
         return NOT_MINE
     return writes
+
+
+@native
+def limited(x: float, how: int) -> float:
+    """What .SAT makes of a sum: between 0 and 1, and 0 of what is no number."""
+    if how == 0:
+        return x
+    return min(x, 1.0) if x > 0.0 else 0.0
 
 
 @native
@@ -788,13 +842,13 @@ def floats(
     writes = 1
     if op == OP_FADD:
         for lane in range(32):
-            d[lane] = bits(f32(a[lane]) + f32(b[lane]))
+            d[lane] = bits(limited(f32(a[lane]) + f32(b[lane]), how))
     elif op == OP_FMUL:
         for lane in range(32):
-            d[lane] = bits(f32(a[lane]) * f32(b[lane]))
+            d[lane] = bits(limited(f32(a[lane]) * f32(b[lane]), how))
     elif op == OP_FFMA:
         for lane in range(32):
-            d[lane] = bits(fma(f32(a[lane]), f32(b[lane]), f32(c[lane])))
+            d[lane] = bits(limited(fma(f32(a[lane]), f32(b[lane]), f32(c[lane])), how))
     elif op == OP_FMNMX:
         smaller = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
         for lane in range(32):
@@ -898,7 +952,7 @@ def in_doubt(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> int:
     base = warp * 336
     op = f[i + OP]
     mask = unknown[base + 320 + f[i + GUARD]] | unknown[base + 320 + f[i + PS0]]
-    if op <= OP_MATRIX or op == OP_RET:
+    if op <= OP_BULK or op == OP_RET:
         if f[i + A] < 320:
             mask |= unknown[base + f[i + A]]
         if f[i + A_HI] >= 0 and f[i + A_HI] < 320:
@@ -992,8 +1046,9 @@ def touch(
             for lane in range(32):
                 addr[lane] = addr[lane] + (b[lane] << 32)
     if f[i + A_HI] < 0 and f[i + IMM] & 256 == 0:
-        for lane in range(32):
-            addr[lane] = addr[lane] & 4294967295
+        inside = 16777215 if f[i + EVENT] == EVENT_SHARED or f[i + EVENT] == EVENT_SYNC else 4294967295
+        for lane in range(32):  # above 24 bits: which block of the cluster
+            addr[lane] = addr[lane] & inside
 
 
 @native
@@ -1373,9 +1428,9 @@ def control(
 
 
 @native
-def has_room(warps: i64, w: int, stream: i64, state: i64) -> int:
+def has_room(warps: i64, w: int, stream: i64, state: i64, margin: int) -> int:
     """Make sure that a warp's chunk has room for one more entry; 0 where there are no chunks left."""
-    if warps[w + AT] <= CHUNK_WORDS - MARGIN:
+    if warps[w + AT] <= CHUNK_WORDS - margin:
         return 1
     if state[S_USED] >= state[S_ROOM]:
         return 0
@@ -1388,19 +1443,188 @@ def has_room(warps: i64, w: int, stream: i64, state: i64) -> int:
 
 
 @native
-def arrive(f: i32, i: int, warps: i64, w: int, part: int, lanes: int, stream: i64, at: int) -> int:
+def arrive(
+    f: i32, i: int, regs: u32, pool: u32, warps: i64, w: int, warp: int, part: int, lanes: int, stream: i64, at: int,
+    a: u32,
+) -> int:  # fmt: skip
     """BAR: say so in the stream, and let this part of the warp wait; 0 where no lane is concerned."""
     if lanes == 0:
         stream[at] = 1 << 40
         return 0
     number = f[i + IMM]
-    stream[at] = (number << 16) | (f[i + FLAGS] << 32)
-    warps[w + BARRIER] = number | (f[i + BYTES] << 8)
+    if f[i + A] >= 0:
+        fetch(regs, pool, warp, f[i + A], 0, a)
+        number = a[ctz(lanes)] & 15
+    threads = f[i + BYTES]
+    if f[i + B] >= 0:
+        fetch(regs, pool, warp, f[i + B], 0, a)
+        threads = a[ctz(lanes)] & 4095
+    stream[at] = (number << 16) | (f[i + FLAGS] << 32) | (threads << 44)
+    warps[w + BARRIER] = number | (threads << 8)
     if f[i + FLAGS] == 0:
         warps[w + 24 + 80 + part] = AT_BARRIER
     else:
         warps[w + BARRIER] = warps[w + BARRIER] | (1 << 40)
     return 1
+
+
+@native
+def synchronised(
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warp: int, lanes: int, addr: i64, stream: i64, at: int, a: u32,
+) -> int:  # fmt: skip
+    """SYNCS: write which mbarriers are meant, `offset | arrivals << 20 | bytes << 40`; how many words that took. Who
+    waits goes on: the ways of others do not depend on when."""
+    how = f[i + FLAGS]
+    arriving = f[i + BYTES] & 3
+    moving = lshr(f[i + BYTES], 2) & 3
+    found = 0
+    fetch(regs, pool, warp, f[i + B], 0, a)
+    for lane in range(32):
+        if lshr(lanes, lane) & 1:
+            value = a[lane]
+            arrivals = 1 if arriving == 1 else (value if arriving == 2 else 0)
+            moved = 1 if moving == 1 else (value if moving >= 2 else 0)
+            if how == SYNC_INIT:
+                arrivals = 1048576 - (lshr(value, 1) & 1048575)
+            elif how == SYNC_WAIT:
+                arrivals = BY_TOKEN if value & (1 << 30) else lshr(value, 31)
+            offset = addr[lane] & 1048575
+            if found > 0 and stream[at + found] & 1048575 == offset:
+                if how == SYNC_ARRIVE or how == SYNC_DROP or how == SYNC_COPIED:
+                    stream[at + found] = stream[at + found] + ((arrivals << 20) | (moved << 40))
+            else:
+                found += 1
+                stream[at + found] = offset | (arrivals << 20) | (moved << 40)
+    set_predicate(preds, warp, f[i + PD0], lanes, 4294967295)
+    if f[i + DST] >= 0:
+        for lane in range(32):
+            a[lane] = 1 << 30
+        put(regs, warp, f[i + DST], lanes, a)
+        put(regs, warp, f[i + DST] + 1, lanes, a)
+    stream[at] = found | (how << 16) | ((1 if moving == 3 else 0) << 24) | (popc(lanes) << 32)
+    return found + 1
+
+
+@native
+def scalar(regs: u32, warp: int, row: int) -> int:
+    """A uniform register."""
+    return regs[warp * 10240 + row * 32]
+
+
+@native
+def span_lines(start: int, end: int, stream: i64, at: int, found: int) -> int:
+    """Add the lines of some bytes to those at `stream[at]`, of which there are `found` already."""
+    begin = start
+    while begin < end and found < BULK_MARGIN - 10:
+        line = begin >> 7
+        stop = min(end, (line + 1) << 7)
+        mask = (2 << (lshr(stop - 1, 5) & 3)) - (1 << (lshr(begin, 5) & 3))
+        if found > 0 and lshr(stream[at + found - 1], 4) == line:
+            stream[at + found - 1] = stream[at + found - 1] | mask
+        else:
+            stream[at + found] = (line << 4) | mask
+            found += 1
+        begin = stop
+    return found
+
+
+@native
+def box_lines(maps: i64, m: int, place: i64, stream: i64, at: int) -> int:
+    """The lines of a box whose corner is `place`; what is outside of the array is not read."""
+    rank = maps[m + 3]
+    rows = 1
+    for k in range(1, rank):
+        rows = rows * maps[m + M_BOX + k]
+    left = max(place[0], 0)
+    right = min(place[0] + maps[m + M_BOX], maps[m + M_SIZES])
+    found = 0
+    for row in range(rows):
+        rest = row
+        address = maps[m + 1]
+        inside = 1 if left < right else 0
+        for k in range(1, rank):
+            x = place[k] + rest % maps[m + M_BOX + k]
+            rest = rest // maps[m + M_BOX + k]
+            if x < 0 or x >= maps[m + M_SIZES + k]:
+                inside = 0
+            address += x * maps[m + M_STRIDES + k]
+        if inside:
+            found = span_lines(address + left * maps[m + 2], address + right * maps[m + 2], stream, at, found)
+    return found
+
+
+@native
+def window_lines(maps: i64, m: int, place: i64, shift: int, stream: i64, at: int) -> int:
+    """The lines of an im2col box: `places` windows on from `place`, each moved by `shift`, so many channels of each."""
+    rank = maps[m + 3]
+    left = max(place[0], 0)
+    right = min(place[0] + maps[m + M_BOX], maps[m + M_SIZES])
+    bits = 8 if rank == 4 else (16 if rank == 3 else 5)
+    found = 0
+    for _ in range(maps[m + M_BOX + 1]):
+        address = maps[m + 1] + place[rank - 1] * maps[m + M_STRIDES + rank - 1]
+        inside = 1 if left < right and place[rank - 1] < maps[m + M_SIZES + rank - 1] else 0
+        for k in range(1, rank - 1):
+            x = place[k] + (lshr(shift, bits * (k - 1)) & ((1 << bits) - 1))
+            if x < 0 or x >= maps[m + M_SIZES + k]:
+                inside = 0
+            address += x * maps[m + M_STRIDES + k]
+        if inside:
+            found = span_lines(address + left * maps[m + 2], address + right * maps[m + 2], stream, at, found)
+        k = 1
+        place[1] = place[1] + 1
+        while k < rank - 1:
+            if place[k] < maps[m + M_SIZES + k] + maps[m + M_UPPER + k - 1]:
+                break
+            place[k] = maps[m + M_LOWER + k - 1]
+            k += 1
+            place[k] = place[k] + 1
+    return found
+
+
+@native
+def bulk(
+    f: i32, i: int, regs: u32, warp: int, lanes: int, launch: i64, maps: i64, stream: i64, at: int, place: i64
+) -> int:
+    """UTMALDG and its like: write what is copied, in words; -1 where that is not known."""
+    if lanes == 0:
+        stream[at] = 0
+        return 1
+    way = f[i + FLAGS]
+    first = f[i + A]
+    third = scalar(regs, warp, f[i + C]) if f[i + C] >= 0 else 0
+    barrier = scalar(regs, warp, first + 1) & 1048575 if way != BULK_STORE else 0
+    copies = max(1, popc(lshr(third, 16) & 65535)) if way != BULK_STORE else 1
+    found = 0
+    amount = (third & 65535) * 16
+    if f[i + IMM] == 0:
+        base = first if way == BULK_STORE else f[i + B]
+        start = scalar(regs, warp, base) | (scalar(regs, warp, base + 1) << 32)
+        if way != BULK_ACROSS:
+            found = span_lines(start, start + amount, stream, at + 2, 0)
+    else:
+        key = scalar(regs, warp, f[i + B])
+        m = -1
+        for k in range(launch[L_MAPS]):
+            if maps[k * MAP_WORDS] == key:
+                m = k * MAP_WORDS
+        if m < 0:
+            return -1
+        amount = maps[m + 2]
+        for k in range(f[i + IMM]):
+            x = scalar(regs, warp, first + k + (1 if way == BULK_STORE else 2))
+            place[k] = signed(x)
+        for k in range(2 if maps[m + 4] else maps[m + 3]):
+            amount = amount * maps[m + M_BOX + k]
+        if maps[m + 4]:
+            found = window_lines(maps, m, place, third & 65535, stream, at + 2)
+        else:
+            found = box_lines(maps, m, place, stream, at + 2)
+    if found >= BULK_MARGIN - 10:
+        return -1
+    stream[at] = (found + 1) | (way << 16) | (1 << 32)
+    stream[at + 1] = barrier | (amount << 20) | (copies << 44)
+    return found + 2
 
 
 @native
@@ -1421,7 +1645,7 @@ def in_doubt_or_spread(
 def run_straight(
     f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, part: int, stream: i64, at: int, state: i64,
     launch: i64, arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64,
-    counts: i64, a: u32, b: u32, c: u32, d: u32, e: u32, unknown: u32,
+    counts: i64, a: u32, b: u32, c: u32, d: u32, e: u32, unknown: u32, maps: i64,
 ) -> int:  # fmt: skip
     """Run one part of a warp up to where its way turns or an event is written, at `stream[at + 1]`.
 
@@ -1439,6 +1663,8 @@ def run_straight(
             return LOST
         i = pc * FIELDS
         op = f[i + OP]
+        if op == OP_BULK and state[S_COUNT] > 0:
+            break  # it takes more room than others
         state[S_COUNT] = state[S_COUNT] + 1
         pc += 1
         if f[i + NEEDED] == 0 and (op < OP_LOAD or op > OP_DIV):
@@ -1464,9 +1690,20 @@ def run_straight(
                 f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a, asked
             )  # fmt: skip
             return OK
+        if op == OP_SYNC:
+            touch(f, i, regs, pool, warp, lanes, addr, a, b)
+            if f[i + FLAGS] == SYNC_WAIT:
+                state[S_DOUBT + EVENT_SHARED] = 1  # what others have stored by then is not followed
+            state[S_WORDS] = synchronised(f, i, regs, pool, preds, warp, lanes, addr, stream, at + 1, a)
+            return OK
+        if op == OP_BULK:
+            if f[i + FLAGS] != BULK_STORE:
+                state[S_DOUBT + EVENT_SHARED] = 1
+            state[S_WORDS] = bulk(f, i, regs, warp, lanes, launch, maps, stream, at + 1, counts)
+            return OK if state[S_WORDS] > 0 else NO_MAP
         if op == OP_BAR:
             state[S_WORDS] = 1
-            state[S_AGAIN] = arrive(f, i, warps, w, part, lanes, stream, at + 1)
+            state[S_AGAIN] = arrive(f, i, regs, pool, warps, w, warp, part, lanes, stream, at + 1, a)
             return OK
         parts = warps[w + PARTS]
         state[S_AGAIN] = control(f, i, pc - 1, regs, pool, preds, warps, w, warp, part, lanes, active, launch, a)
@@ -1480,7 +1717,7 @@ def run_straight(
 def run_warp(
     f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, stream: i64, state: i64, launch: i64, arrays: i64,
     memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64, counts: i64, a: u32, b: u32,
-    c: u32, d: u32, e: u32, unknown: u32, slice: int,
+    c: u32, d: u32, e: u32, unknown: u32, maps: i64, slice: int,
 ) -> int:  # fmt: skip
     """Run one warp for a while: until it ends, comes to a barrier, or has issued `slice` instructions."""
     w = warp * WARP_WORDS
@@ -1491,14 +1728,18 @@ def run_warp(
             return OK
         if warps[w + PARTS] > FRAGMENTS - 2:
             return LOST
-        if has_room(warps, w, stream, state) == 0:
+        margin = MARGIN
+        if warps[w + 24 + part] >= 0 and warps[w + 24 + part] < launch[L_CODE]:
+            if f[warps[w + 24 + part] * FIELDS + OP] == OP_BULK:
+                margin = BULK_MARGIN
+        if has_room(warps, w, stream, state, margin) == 0:
             return NO_ROOM
         at = warps[w + CHUNK] * CHUNK_WORDS + warps[w + AT]
         start = warps[w + 24 + part]
         active = warps[w + 24 + 40 + part]
         found = run_straight(
             f, regs, pool, preds, warps, warp, part, stream, at, state, launch, arrays, memory, shared, local, const,
-            block, addr, words, counts, a, b, c, d, e, unknown,
+            block, addr, words, counts, a, b, c, d, e, unknown, maps,
         )  # fmt: skip
         if found != OK:
             return found
@@ -1525,11 +1766,11 @@ def arrived(warps: i64, warp: int, barriers: i64, state: i64, release: int) -> i
     """Count a warp at its barrier; let all go on that wait there once enough have come. 1 if it did."""
     w = warp * WARP_WORDS
     number = warps[w + BARRIER] & 255
-    threads = lshr(warps[w + BARRIER], 8) & 4294967295
+    threads = lshr(warps[w + BARRIER], 8) & 65535
     if release == 0:
         barriers[number] = barriers[number] + 32
-        barriers[16 + number] = threads
-    wanted = barriers[16 + number]
+        barriers[20 + number] = threads
+    wanted = barriers[20 + number]
     if wanted == 0:
         wanted = state[S_WARPS] * 32
     if barriers[number] < wanted or barriers[number] == 0:
@@ -1549,7 +1790,7 @@ def run_block(
     f: i32, regs: u32, pool: u32, preds: u32, warps: i64, stream: i64, state: i64, launch: i64,
     arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, barriers: i64,
     addr: i64, words: i64, counts: i64, a: u32, b: u32, c: u32, d: u32, e: u32,
-    unknown: u32,
+    unknown: u32, maps: i64,
 ) -> int:  # fmt: skip
     """Run all warps of a block to their ends. `state[S_THREADS]` is the number of warps, `S_WARPS` of those alive."""
     idle = 0
@@ -1563,7 +1804,7 @@ def run_block(
                 found = run_warp(
                     f, regs, pool, preds, warps, warp, stream, state, launch, arrays, memory, shared, local, const,
                     block,
-                    addr, words, counts, a, b, c, d, e, unknown, 20000,
+                    addr, words, counts, a, b, c, d, e, unknown, maps, 20000,
                 )  # fmt: skip
                 if found != OK:
                     return found

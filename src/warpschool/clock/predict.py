@@ -13,18 +13,20 @@ from warpschool.clock import core
 from warpschool.clock.footprint import entries, relinked
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
-from warpschool.clock.timing import instruction_table
+from warpschool.clock.timing import WARPGROUP, instruction_table
 from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 
 _MOST_TRACED = 6_000_000
 """Instructions of warps that are followed for one prediction; a launch of more is told from its first blocks."""
 _KNOWN_LINES = 1 << 20
 _LINE = 128
+_LINE_INSTRUCTIONS = 8
 
 
 @dataclass(frozen=True)
 class LaunchTime:
-    """One launch's prediction. `cycles` of the multiprocessor that has most to do, without launching; `us` with it.
+    """One launch's prediction. `cycles` from where the GPU begins with the launch to its end, as `sm__cycles_elapsed`
+    counts them; `us` between two events around it.
     `stalls` has a row of warp cycles by `core.R_*` for each instruction; `used` is `core.U_*` of the blocks
     followed. `issues` has a row of `core.LOG_WORDS` for each instruction that was issued in the watched cycles."""
 
@@ -48,7 +50,7 @@ def predict_launch(
     Raises PathUnknown, LaunchError.
     """
     if program.unmodelled:
-        raise PathUnknown(f"{program.unmodelled}: the clock does not know asynchronous engines and clusters yet")
+        raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
     function = program.function
     occupancy = model.occupancy(
         launch.threads, registers=int(machine.limits.get("registers", function.registers)),
@@ -60,9 +62,10 @@ def predict_launch(
     resident = min(occupancy.blocks, mine)
     if "warps" in machine.limits:
         resident = max(1, min(resident, int(machine.limits["warps"]) // launch.warps))
-    traces, order = _followed(program, launch, mine, sms, resident)
+    tracer = Tracer(program, launch)
+    traces, order = _followed(tracer, mine, sms, resident)
     active = min(blocks, sms)
-    ranges, shares, footprint = _sharing(launch, traces, order, mine, active)
+    ranges, shares, footprint = _sharing(tracer, traces, mine, active)
     run = _Run(program, launch, machine, resident, active, footprint, warm=warm)
     used, stalls, issues = run.simulate(traces, order, ranges, shares, watched)
     cycles = used[core.U_CYCLES]
@@ -70,22 +73,31 @@ def predict_launch(
         half = len(order) // 2
         rate = (run.ends[len(order) - 1] - run.ends[half - 1]) / (len(order) - half) if half else cycles / len(order)
         cycles += rate * (mine - len(order))
-    tensor = used[core.U_TENSOR] > 0.25 * used[core.U_CYCLES] * 4
-    mhz = float(machine["clock"]["tensor_mhz" if tensor else "mhz"])
+    mhz = _mhz(program, machine, used)
     cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
-    issued = _issued(program, launch)
+    launch_us = float(machine["clock"]["launch_us"])
+    issued = _issued(tracer)
     return LaunchTime(
-        cycles=cycles, us=cycles / mhz + float(machine["clock"]["launch_us"]), blocks_followed=len(order),
-        blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
+        cycles=cycles + (launch_us - float(machine["clock"]["events_us"])) * mhz, us=cycles / mhz + launch_us,
+        blocks_followed=len(order), blocks_per_sm=mine, resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
     )  # fmt: skip
 
 
+def _mhz(program: Program, machine: Machine, used: np.ndarray) -> float:
+    """The clock that a launch reaches: tensor cores lower it, those that a warpgroup keeps busy most."""
+    clock = machine["clock"]
+    if used[core.U_TENSOR] <= 0.25 * used[core.U_CYCLES] * 4:
+        return float(clock["mhz"])
+    of_groups = any(i.name in WARPGROUP for i in program.function.code)
+    return float(clock.get("warpgroup_mhz", clock["tensor_mhz"]) if of_groups else clock["tensor_mhz"])
+
+
 def _followed(
-    program: Program, launch: KernelLaunch, mine: int, sms: int, resident: int
+    tracer: Tracer, mine: int, sms: int, resident: int
 ) -> tuple[list[BlockTrace], list[int]]:
     """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full
     set."""
-    tracer = Tracer(program, launch)
+    launch = tracer.launch
     numbers = [k * sms for k in range(mine) if k * sms < launch.blocks]
     if len(numbers) < mine:
         numbers.append(launch.blocks - 1)
@@ -104,27 +116,30 @@ def _followed(
     return traces, order
 
 
-_SAMPLED = 24
+_SAMPLED, _COUNTED = 24, 2_500_000
+"""Of blocks whose instructions are counted: the fewest; and how many instructions they may issue together."""
 
 
-def _issued(program: Program, launch: KernelLaunch) -> float:
-    """Instructions that all warps issue: of all blocks where they are few, else of some, evenly spread by a fixed
-    draw."""
+def _issued(tracer: Tracer) -> float:
+    """Instructions that all warps issue: of all blocks where that is not too much, else of some, evenly spread by a
+    fixed draw."""
+    launch = tracer.launch
     blocks = launch.blocks
-    tracer = Tracer(program, launch)
-    if blocks <= _SAMPLED:
-        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
     draw = np.random.default_rng(blocks)
-    edges = np.linspace(0, blocks, _SAMPLED + 1).astype(int)
+    first = tracer.run(launch.block_at(blocks // 2)).issued
+    most = min(blocks, max(_SAMPLED, _COUNTED // (first + 500)))
+    if most == blocks:
+        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
+    edges = np.linspace(0, blocks, most + 1).astype(int)
     chosen = [int(draw.integers(low, high)) for low, high in pairwise(edges)]
     return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
 
 
 def _sharing(
-    launch: KernelLaunch, traces: Sequence[BlockTrace], order: Sequence[int], mine: int, active: int
+    tracer: Tracer, traces: Sequence[BlockTrace], mine: int, active: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
-    arrays = sorted({(address, data.nbytes) for address, data in launch.arrays if data.nbytes})
+    arrays = sorted({(address, data.nbytes) for address, data in tracer.launch.arrays if data.nbytes} | tracer.mapped())
     lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
     sectors = np.bitwise_count(lines & 15) * 32.0
     addresses = (lines >> 4) * _LINE
@@ -148,7 +163,7 @@ class _Run:
     ) -> None:  # fmt: skip
         self.program, self.launch, self.resident = program, launch, resident
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(40)
+        m = np.zeros(48)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -170,9 +185,20 @@ class _Run:
         m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
         m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
         m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
+        m[core.M_FENCE] = latency.get("fence_gpu", latency["l2"])
         m[core.M_MOST_CYCLES] = 4e8
+        if "bulk" in machine.tables:
+            bulk = machine["bulk"]
+            m[core.M_SYNC], m[core.M_WAKE], m[core.M_ACROSS] = bulk["sync"], bulk["wake"], bulk["across"]
+            m[core.M_BULK_START], m[core.M_BULK_END] = bulk["start"], bulk["end"]
+            m[core.M_BULK_LINE], m[core.M_BULK_BYTES] = bulk["line_cycles"], bulk["bytes"]
+            m[core.M_BULK_STORE], m[core.M_L2_PORT] = bulk["store_bytes"], memory["l2_read_bytes"]
         self.m = m
         self.table = instruction_table(program, machine)
+        code = machine["code"]
+        m[core.M_CODE_LINES] = len(self.table) // _LINE_INSTRUCTIONS + 2
+        m[core.M_CODE_NEAR], m[core.M_CODE_FAR] = (code[name] // _LINE for name in ("near_bytes", "far_bytes"))
+        m[core.M_NEAR_LINE], m[core.M_FAR_LINE] = code["near_line"], code["far_line"]
         self.ends = np.zeros(1)
 
     def simulate(
@@ -185,7 +211,8 @@ class _Run:
         self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(shares)
         used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
         stalls = np.zeros((len(self.table), core.REASONS))
-        lines = len(self.table) // 8 + 2
+        lines = int(self.m[core.M_CODE_LINES])
+        code = lines + 2 * int(self.m[core.M_CODE_NEAR] + self.m[core.M_CODE_FAR])
         self.m[core.M_LOG_FROM], self.m[core.M_LOG_TO] = watched if watched[1] else (np.inf, 0)
         log = np.zeros((4 * (watched[1] - watched[0]) + 2 * slots + 8, core.LOG_WORDS), np.int64)
         run = np.zeros(8)
@@ -193,12 +220,13 @@ class _Run:
         took = core.simulate(
             self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
             np.int64),
-            np.zeros(slots * core.TIMES), np.zeros(self.resident * 18, np.int64), self.m, np.zeros(4 * core.PIPES),
+            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m,
+            np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
             np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
             np.zeros(4),
-            np.zeros(lines, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1),
+            np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
+            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 1),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")

@@ -34,7 +34,7 @@ STATES = {
     core.R_LONG: "long scoreboard", core.R_SHORT: "short scoreboard", core.R_BARRIER: "barrier",
     core.R_MIO: "MIO throttle", core.R_LG: "LG throttle", core.R_MATH: "math pipe throttle",
     core.R_BRANCH: "branch resolving", core.R_NO_INSTRUCTION: "no instruction", core.R_DRAIN: "drain",
-    core.R_MEMBAR: "membar", core.R_DISPATCH: "dispatch stall",
+    core.R_MEMBAR: "membar", core.R_DISPATCH: "dispatch stall", core.R_PRODUCT: "GMMA",
 }  # fmt: skip
 """Warp states under Nsight Compute's names."""
 MEANING = {
@@ -45,6 +45,7 @@ MEANING = {
     "LG throttle": "room in the queue to global memory", "math pipe throttle": "the arithmetic pipe, which is busy",
     "branch resolving": "the target of a branch", "no instruction": "the next instruction's code",
     "drain": "the end of its stores", "membar": "a memory fence", "dispatch stall": "register banks",
+    "GMMA": "the products of its warpgroup",
 }  # fmt: skip
 
 
@@ -59,7 +60,7 @@ class LaunchPrediction:
     us: float | None
     reason: str = ""
     cycles: float = 0.0
-    """of the multiprocessor that has most to do, the start included"""
+    """from where the GPU begins with the launch to its end"""
     instructions: float = 0.0
     """of all warps"""
     ipc: float = 0.0
@@ -74,7 +75,7 @@ class LaunchPrediction:
     units: Mapping[str, float] = field(default_factory=dict)
     """unit -> how much of its best it does"""
     duration_us: float = 0.0
-    """of the kernel alone: `us` without launching it"""
+    """of the kernel alone, as Nsight Compute measures it: `us` without the two events"""
     registers: int = 0
     shared_bytes: int = 0
     """of a block, static and dynamic"""
@@ -259,7 +260,7 @@ def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
         by_line[instruction.line] = by_line.get(instruction.line, 0.0) + row
     return LaunchPrediction(
         kernel=kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
-        duration_us=found.us - float(machine["clock"]["launch_us"]), registers=program.function.registers,
+        duration_us=found.us - float(machine["clock"]["events_us"]), registers=program.function.registers,
         shared_bytes=program.function.shared_bytes + launch.shared_bytes,
         active_warps=total / max(float(found.used[core.U_CYCLES]), 1.0), most_warps=machine.spec.sm.warps,
         instructions=found.instructions, ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),

@@ -33,6 +33,7 @@ _BOOL = {"AND": 0, "OR": 1, "XOR": 2}
 _SPECIAL = {
     "SR_TID.X": 0, "SR_TID.Y": 1, "SR_TID.Z": 2, "SR_CTAID.X": 3, "SR_CTAID.Y": 4, "SR_CTAID.Z": 5, "SR_LANEID": 6,
     "SRZ": 7, "SR_EQMASK": 8, "SR_LTMASK": 9, "SR_LEMASK": 10, "SR_GTMASK": 11, "SR_GEMASK": 12, "SR_VIRTID": 13,
+    "SR_CgaCtaId": 14, "SR_SWINHI": 15,
 }  # fmt: skip
 _MUFU = {"RCP": 0, "RSQ": 1, "EX2": 2, "LG2": 3, "SIN": 4, "COS": 5, "SQRT": 6}
 _ATOMIC = {"ADD": 0, "MIN": 1, "MAX": 2, "AND": 3, "OR": 4, "XOR": 5, "EXCH": 6, "CAS": 7, "INC": 99, "DEC": 99}
@@ -44,13 +45,21 @@ _ATOMICS = {
 }  # fmt: skip
 _NOTHING = frozenset(
     """NOP YIELD DEPBAR LDGDEPBAR MEMBAR ERRBAR CGAERRBAR CCTL CCTLL CCTLT FENCE NANOSLEEP PREEXIT ACQBULK WARPGROUP
-    ENDCOLLECTIVE BMOV USETMAXREG PMTRIG""".split()
+    ENDCOLLECTIVE BMOV PMTRIG HGMMA IGMMA QGMMA BGMMA UTMACCTL UTMACMDFLUSH UTMAPF UBLKPF UCGABAR_ARV""".split()
 )
+"""What changes no register that a way depends on. Products of warpgroups are here: their sums are never addresses."""
 _WIDE_RESULT = frozenset("DADD DMUL DFMA DMNMX I2D".split())
-UNMODELLED = frozenset(
-    "HGMMA IGMMA QGMMA BGMMA UTMALDG UTMASTG UTMAREDG UTMAPF UBLKCP SYNCS UCGABAR_WAIT BRX JMX SUATOM".split()
-)
-"""What the clock does not know: asynchronous engines and clusters, and jumps to computed places."""
+_ARRIVING = {"A1T0": (1, 0), "ART0": (2, 0), "A0TR": (0, 2), "A0TX": (0, 3), "A0T1": (0, 1)}
+"""Of SYNCS.ARRIVE: arrivals (none, one, as many as a register says), and bytes to come (none, one, a register's, a
+register's that have come). Without such a word it is one arrival with a register's bytes."""
+_BULK = {
+    "UTMALDG": it.BULK_LOAD, "UTMASTG": it.BULK_STORE, "UTMAREDG": it.BULK_STORE, "UBLKCP": it.BULK_LOAD,
+    "UBLKRED": it.BULK_STORE,
+}  # fmt: skip
+CLUSTER_BARRIER = 16
+"""The number of a cluster's barrier, behind those of a block."""
+UNMODELLED = frozenset("BRX JMX SUATOM STAS".split())
+"""What the clock does not know: jumps to computed places, and stores that announce themselves."""
 
 
 @dataclass
@@ -77,7 +86,8 @@ class _Encoder:
         self.defs: list[int] = []
         self.uses: list[int] = []
         self.roots: list[int] = []
-        self.known: list[bool] = []
+        self.unknown: list[int] = []
+        """of what is defined, the places whose values nobody here computes"""
 
     def constant(self, kind: str, bank: int, value: int) -> int:
         key = (kind, bank, value)
@@ -153,11 +163,14 @@ def _encode_one(e: _Encoder, at: int, i: Instruction) -> None:
     if i.guard:
         f[it.GUARD], f[it.GUARD_NOT] = _predicate_index(i.guard), i.guard.inverted
     f[it.TARGET] = i.target
-    defs = uses = roots = 0
+    defs = uses = roots = doubt = 0
     known = True
     name = i.name
     if name in _LOADS or name in _STORES or name in _ATOMICS or name in ("LDGSTS", "LDSM", "STSM"):
         defs, uses, roots, known = _memory(e, f, i)
+    elif name in _BULK or (name in ("SYNCS", "ARRIVES") and "CCTL" not in i.modifiers):
+        defs, roots = _bulk(e, f, i) if name in _BULK else _synchronised(e, f, i)
+        doubt = 1 << MEMORY_BIT[it.EVENT_SHARED]
     elif name in _CONTROL:
         uses, roots = _CONTROL[name](e, f, i)
     elif name in _NOTHING:
@@ -175,7 +188,7 @@ def _encode_one(e: _Encoder, at: int, i: Instruction) -> None:
     e.defs.append(defs & always)
     e.uses.append(uses & always)
     e.roots.append(roots & always)
-    e.known.append(known)
+    e.unknown.append(defs & always & (doubt if known else ~0))
 
 
 def _bits(row: int, width: int = 1) -> int:
@@ -237,6 +250,12 @@ def _sources(e: _Encoder, f: np.ndarray, operands: list[Operand], *, floating: b
         f[place + 2] = mod
 
 
+_PAIRS = {
+    it.OP_WIDE: {it.C_HI}, it.OP_HI: {it.C_HI}, it.OP_MOV64: {it.A_HI}, it.OP_ADD64: {it.A_HI, it.B_HI, it.C_HI},
+}  # fmt: skip
+"""Which sources are pairs of registers."""
+
+
 def _arithmetic(e: _Encoder, f: np.ndarray, i: Instruction) -> bool:
     """Encode what has no effect but on registers; False for what the interpreter does not know."""
     name = i.name[1:] if i.name.startswith("U") and i.name[1:] in _TABLE else i.name
@@ -246,8 +265,7 @@ def _arithmetic(e: _Encoder, f: np.ndarray, i: Instruction) -> bool:
         f[it.DST] = e.row(operands.pop(0))
     f[it.DST_WIDTH] = _width(i)
     if rule is not None and rule(e, f, i, operands):
-        pairs = {it.OP_WIDE: it.C_HI, it.OP_HI: it.C_HI, it.OP_MOV64: it.A_HI}
-        for half in {it.A_HI, it.B_HI, it.C_HI} - {pairs.get(int(f[it.OP]))}:
+        for half in {it.A_HI, it.B_HI, it.C_HI} - _PAIRS.get(int(f[it.OP]), set()):
             f[half] = -1
         return True
     f[it.OP] = it.OP_NONE
@@ -289,12 +307,12 @@ def _imad(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -
 
 
 def _iadd3(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
-    if "64" in i.modifiers:
-        return False
     _set_results(f, _take_predicates(operands))
     inputs = [o for o in operands if _is_predicate(o)]
     operands = [o for o in operands if not _is_predicate(o)]
-    f[it.OP] = it.OP_IADD3
+    f[it.OP] = it.OP_ADD64 if "64" in i.modifiers else it.OP_IADD3
+    if "64" in i.modifiers and ("X" in i.modifiers or f[it.PD0] >= 0 or any(o.inverted for o in operands)):
+        return False
     _sources(e, f, operands)
     flags = 0
     for bit, place in enumerate((it.A, it.B, it.C)):
@@ -302,7 +320,7 @@ def _iadd3(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) 
             flags |= 1 << bit
             f[place + 2] = 0
         if f[place] < 0:
-            f[place] = it.ZERO_ROW
+            f[[place, place + 1]] = it.ZERO_ROW
     f[it.FLAGS] = flags | 8 * ("X" in i.modifiers)
     _set_inputs(f, inputs)
     return True
@@ -441,6 +459,14 @@ def _plop3(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) 
     return True
 
 
+def _granted(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
+    """USETMAXREG: registers that are asked for are there."""
+    _set_results(f, _take_predicates(operands))
+    f[it.OP], f[it.IMM] = it.OP_PLOP3, 255
+    _set_inputs(f, [])
+    return True
+
+
 def _p2r(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
     f[it.OP] = it.OP_P2R if i.name == "P2R" else it.OP_R2P
     _sources(e, f, [o for o in operands if o.text != "PR"])
@@ -461,7 +487,7 @@ def _r2ur(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -
     _set_results(f, pd)
     if pd:
         f[it.DST] = e.row(operands.pop(0))
-    f[it.OP] = it.OP_R2UR
+    f[it.OP], f[it.FLAGS] = it.OP_R2UR, "OR" in i.modifiers
     _sources(e, f, operands)
     return True
 
@@ -515,6 +541,8 @@ def _float(op: int) -> Any:
         _set_inputs(f, inputs, (7, 0))
         if op == it.OP_MUFU:
             f[it.FLAGS] = _MUFU.get(i.opcode.split(".")[1], 99)
+        elif op in (it.OP_FADD, it.OP_FMUL, it.OP_FFMA):
+            f[it.FLAGS] = "SAT" in i.modifiers
         return bool(f[it.FLAGS] != 99 and not {"RCP64H", "RSQ64H", "F16", "BF16_V2", "BF16"} & i.modifiers)
 
     return rule
@@ -554,7 +582,8 @@ _TABLE: dict[str, Any] = {
     "P2R": _p2r, "R2P": _p2r, "VOTE": _vote, "VOTEU": _vote, "R2UR": _r2ur, "REDUX": _redux, "CREDUX": _redux,
     "SHFL": _shfl, "ELECT": _elect, "LDC": _ldc, "LDCU": _ldc, "FADD": _float(it.OP_FADD), "FMUL": _float(it.OP_FMUL),
     "FFMA": _float(it.OP_FFMA), "FMNMX": _float(it.OP_FMNMX), "MUFU": _float(it.OP_MUFU), "FCHK": _float(it.OP_FCHK),
-    "HFMA2": _hfma2, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i, "MATCH": _unary(it.OP_MATCH),
+    "HFMA2": _hfma2, "USETMAXREG": _granted, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i,
+    "MATCH": _unary(it.OP_MATCH),
 }  # fmt: skip
 
 
@@ -627,6 +656,53 @@ def _memory(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int, int, 
     else:
         known, defs, uses = _atomic(e, f, i, others)
     return defs, uses | roots, roots, known
+
+
+def _synchronised(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
+    """An mbarrier's instruction. Waiting lets others' stores to shared memory be seen, which are not followed."""
+    words = i.opcode.split(".")
+    place = next(o for o in i.operands if o.kind == "mem")
+    value = i.operands[-1] if i.operands[-1].kind in ("R", "UR") else Operand("R")
+    f[it.OP], f[it.EVENT], f[it.B] = it.OP_SYNC, it.EVENT_SYNC, e.row(value)
+    roots = _address(e, f, place, is_pair=False) | _bits(e.row(value))
+    defs = 0
+    if "PHASECHK" in words:
+        f[it.FLAGS] = it.SYNC_WAIT
+        f[it.PD0] = _predicate_index(i.operands[0])
+        defs = 1 << (PREDICATE_BIT + int(f[it.PD0])) | 1 << MEMORY_BIT[it.EVENT_SHARED]
+    elif "EXCH" in words:
+        f[it.FLAGS] = it.SYNC_INIT
+    elif i.name == "ARRIVES":
+        f[it.FLAGS], f[it.BYTES] = it.SYNC_COPIED, 1 if "ARVCNT" in words else 3 << 2
+        f[it.B] = e.constant("imm", 0, 1)
+    else:
+        arriving, moving = next((_ARRIVING[word] for word in words if word in _ARRIVING), (1, 2))
+        f[it.FLAGS], f[it.BYTES] = it.SYNC_DROP if "OPTOUT" in words else it.SYNC_ARRIVE, arriving | moving << 2
+        if i.operands[0].kind == "R" and i.operands[0].index >= 0:
+            f[it.DST] = e.row(i.operands[0])
+            defs = _bits(int(f[it.DST]), 2)
+    return defs, roots
+
+
+def _bulk(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
+    """A copy by the asynchronous engine; nobody here knows what it brings to shared memory."""
+    places = [o for o in i.operands if o.kind == "mem"]
+    words = i.opcode.split(".")[1:]
+    f[it.OP], f[it.EVENT] = it.OP_BULK, it.EVENT_BULK
+    f[it.FLAGS] = _BULK[i.name]
+    if words[:2] == ["S", "S"]:
+        f[it.FLAGS] = it.BULK_ACROSS
+    elif words[:2] == ["G", "S"]:
+        f[it.FLAGS] = it.BULK_STORE
+    f[it.IMM] = next((int(word[0]) for word in words if word in ("1D", "2D", "3D", "4D", "5D")), 0)
+    f[it.A], f[it.B] = (it.UNIFORM_ROW + o.uniform for o in places[:2])
+    is_load = f[it.FLAGS] != it.BULK_STORE
+    roots = _bits(int(f[it.A]), 2 + int(f[it.IMM]) - (f[it.IMM] > 0 and not is_load)) | _bits(int(f[it.B]), 2)
+    more = i.operands[-1]
+    if more.kind == "UR" and more.index >= 0:
+        f[it.C] = e.row(more)
+        roots |= _bits(int(f[it.C]))
+    return 1 << MEMORY_BIT[it.EVENT_SHARED if is_load else it.EVENT_GLOBAL], roots
 
 
 def _atomic(e: _Encoder, f: np.ndarray, i: Instruction, others: list[Operand]) -> tuple[bool, int, int]:
@@ -703,11 +779,22 @@ def _return(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
 
 
 def _barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
-    numbers = [o.value for o in i.operands if o.kind == "imm"]
     f[it.OP], f[it.EVENT] = it.OP_BAR, it.EVENT_BARRIER
-    f[it.IMM] = numbers[0] if numbers else 0
-    f[it.BYTES] = numbers[1] if len(numbers) > 1 else 0
     f[it.FLAGS] = "ARV" in i.modifiers
+    roots = 0
+    given = [o for o in i.operands if o.kind in ("imm", "R")]
+    for o, fixed, register in zip(given, (it.IMM, it.BYTES), (it.A, it.B), strict=False):
+        if o.kind == "imm":
+            f[fixed] = o.value
+        else:
+            f[register] = e.row(o)
+            roots |= _bits(e.row(o))
+    return 0, roots
+
+
+def _cluster_barrier(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
+    """Blocks of a cluster do the same at the same time: its barrier is one of the block's."""
+    f[it.OP], f[it.EVENT], f[it.IMM] = it.OP_BAR, it.EVENT_BARRIER, CLUSTER_BARRIER
     return 0, 0
 
 
@@ -715,7 +802,7 @@ _CONTROL: dict[str, Any] = {
     "BRA": _branch, "EXIT": _plain_control(it.OP_EXIT), "KILL": _plain_control(it.OP_EXIT), "BSSY":
     _plain_control(it.OP_BSSY),
     "BSYNC": _plain_control(it.OP_BSYNC), "BREAK": _plain_control(it.OP_BREAK), "CALL": _call,
-    "RET": _return, "WARPSYNC": _plain_control(it.OP_WARPSYNC), "BAR": _barrier,
+    "RET": _return, "WARPSYNC": _plain_control(it.OP_WARPSYNC), "BAR": _barrier, "UCGABAR_WAIT": _cluster_barrier,
 }  # fmt: skip
 
 
@@ -798,7 +885,7 @@ def _mark_needed(e: _Encoder, program: Program) -> None:
             before[goal].append(at)
     memory = sum(1 << bit for bit in MEMORY_BIT.values())
     live: list[_Live] = [{} for _ in range(count)]
-    needed, wanted_memory = [False] * count, 0
+    needed, doubtful, wanted_memory = [False] * count, [False] * count, 0
     todo = list(range(count))
     waiting = set(todo)
     while todo:
@@ -811,6 +898,7 @@ def _mark_needed(e: _Encoder, program: Program) -> None:
             if key is None or guard is None or key[0] != guard[0] or key == guard:
                 reached |= places
         needed[at] = needed[at] or bool(e.defs[at] & reached)
+        doubtful[at] = doubtful[at] or bool(e.unknown[at] & reached)
         now = _before(e, at, code[at], out, needed[at])
         if needed[at] and e.uses[at] & memory & ~wanted_memory:
             wanted_memory |= e.uses[at] & memory
@@ -823,5 +911,5 @@ def _mark_needed(e: _Encoder, program: Program) -> None:
                     waiting.add(source)
                     todo.append(source)
     program.code[:, it.NEEDED] = needed
-    program.doubtful = tuple(at for at, one in enumerate(needed) if one and not e.known[at])
+    program.doubtful = tuple(at for at, one in enumerate(doubtful) if one)
     program.reads_memory = bool(wanted_memory & 1 << MEMORY_BIT[it.EVENT_GLOBAL])

@@ -16,9 +16,9 @@ from typing import Any
 
 INSTRUCTION_BYTES = 16
 _SIZED = 4
-_PARAMETERS, _PARAMETER, _FRAME, _REGISTERS = 0x0A, 0x17, 0x11, 0x2F
+_PARAMETERS, _PARAMETER, _FRAME, _REGISTERS, _CLUSTER = 0x0A, 0x17, 0x11, 0x2F, 0x3D
 """Attributes of .nv.info: where parameters lie in bank 0; one of them; by kernel, bytes of its stack frame and its
-registers."""
+registers; blocks of a cluster in x, y and z."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,8 @@ class Function:
     parameter_base: int
     parameters: tuple[int, ...] = ()
     """byte offset of each parameter behind the base"""
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    """blocks of a cluster, as the kernel declares it"""
     reserved_shared_bytes: int = 0
     """at the start of shared memory, which the kernel's own addresses begin behind"""
     constants: dict[int, bytes] = field(default_factory=dict, repr=False)
@@ -128,13 +130,16 @@ def _function(elf: Any, name: str, code: tuple[Instruction, ...], reserved: int)
     for attribute, value in _attributes(section(".nv.info")):
         if attribute in numbers and struct.unpack_from("<I", value)[0] == symbol:
             numbers[attribute] = struct.unpack_from("<I", value, 4)[0]
-    base, places = 0x210, {}
+    base, places, cluster = 0x210, {}, (1, 1, 1)
     for attribute, value in _attributes(section(f".nv.info.{name}")):
         if attribute == _PARAMETERS:
             base = struct.unpack_from("<H", value, 4)[0]
         elif attribute == _PARAMETER:
             number, offset = struct.unpack_from("<HH", value, 4)
             places[number] = offset
+        elif attribute == _CLUSTER:
+            x, y, z = struct.unpack_from("<3I", value)
+            cluster = (x, y, z)
     constants = {
         bank: found.data()
         for bank in (2, 3)
@@ -145,7 +150,7 @@ def _function(elf: Any, name: str, code: tuple[Instruction, ...], reserved: int)
         registers=numbers[_REGISTERS],
         shared_bytes=max(0, shared["sh_size"] - reserved) if shared else 0,
         reserved_shared_bytes=reserved,
-        local_bytes=numbers[_FRAME], parameter_base=base, constants=constants, symbols=_symbols(elf),
+        local_bytes=numbers[_FRAME], parameter_base=base, cluster=cluster, constants=constants, symbols=_symbols(elf),
         parameters=tuple(places[number] for number in sorted(places)), constant_symbols=_constant_symbols(elf),
     )  # fmt: skip
 

@@ -17,7 +17,9 @@ _KINDS = {
     **dict.fromkeys(("BRA", "CALL", "RET", "BSYNC", "BREAK"), core.K_BRANCH),
     "LDL": core.K_GLOBAL_LOAD, "STL": core.K_GLOBAL_STORE, "LDGSTS": core.K_COPY, "BAR": core.K_BARRIER,
     "LDGDEPBAR": core.K_COMMIT, "DEPBAR": core.K_WAIT_GROUP, "SHFL": core.K_MIO, "S2R": core.K_VARIABLE,
-    "MOVM": core.K_MIO,
+    "MOVM": core.K_MIO, "SYNCS": core.K_SYNC, "ARRIVES": core.K_SYNC, "UCGABAR_WAIT": core.K_BARRIER,
+    **dict.fromkeys(("UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"), core.K_BULK),
+    "UTMACMDFLUSH": core.K_COMMIT, **dict.fromkeys(("HGMMA", "IGMMA", "QGMMA", "BGMMA"), core.K_PRODUCT),
 }  # fmt: skip
 _XU = frozenset("MUFU I2F F2I F2F POPC FLO BREV FRND I2I".split())
 _FMA = frozenset("FFMA FMUL FADD FSWZADD".split())
@@ -25,9 +27,11 @@ _HEAVY = frozenset("IMAD IDP".split())
 _HALF = frozenset("HFMA2 HADD2 HMUL2 HSET2 HSETP2".split())
 _FP64 = frozenset("DADD DMUL DFMA DSETP DMNMX".split())
 _TENSOR = frozenset("HMMA IMMA DMMA".split())
+WARPGROUP = frozenset("HGMMA IGMMA QGMMA BGMMA".split())
 _CONTROL = frozenset(
     """BRA EXIT BSSY BSYNC BREAK CALL RET WARPSYNC BAR NOP YIELD DEPBAR LDGDEPBAR MEMBAR ERRBAR CCTL BMOV
-    NANOSLEEP""".split()
+    NANOSLEEP SYNCS ARRIVES UTMALDG UTMASTG UTMAREDG UBLKCP UBLKRED UTMACMDFLUSH UTMACCTL UTMAPF UBLKPF WARPGROUP FENCE
+    UCGABAR_ARV UCGABAR_WAIT CGAERRBAR USETMAXREG""".split()
 )
 _MIO = frozenset("LDG LD STG ST LDS LDSM ATOMS STS STSM ATOMG ATOM RED REDG LDL STL LDGSTS SHFL MOVM".split())
 _PIPE_KEYS = {
@@ -52,7 +56,7 @@ def _pipe(i: Instruction, machine: Machine) -> int:
         return core.P_HEAVY
     if name in _FP64:
         return core.P_FP64
-    if name in _TENSOR:
+    if name in _TENSOR or name in WARPGROUP:
         return core.P_TENSOR
     if name.startswith("U") or name in ("R2UR", "S2UR", "VOTEU"):
         return core.P_UNIFORM
@@ -76,6 +80,21 @@ def _tensor_cycles(i: Instruction, machine: Machine) -> float:
         if key in table:
             return float(table[key])
     raise KeyError(i.opcode)
+
+
+def _product_cycles(i: Instruction, machine: Machine) -> tuple[float, float]:
+    """How long a warpgroup's product keeps the tensor cores busy, and until when it is done behind that.
+
+    Its columns take half a cycle each. It reads B, and A unless that is in registers, from shared memory, which gives a
+    wavefront a cycle; both go on at the same time.
+    """
+    table = machine["warpgroup"]
+    columns = int(i.opcode.split(".")[1].split("x")[1])
+    from_registers = sum(o.kind == "R" for o in i.operands) > 2
+    reads = columns * table["column_wavefronts"] + (0 if from_registers else table["rows_wavefronts"])
+    slow = i.name == "IGMMA" or i.opcode.split(".")[2:3] == ["F16"]
+    latency = table["latency"] + (table["latency_registers"] if from_registers else 0.0)
+    return max(columns * table["column_cycles"], reads, table["least"]), latency + slow * table["latency_narrow"]
 
 
 def _latency(i: Instruction, machine: Machine) -> float:
@@ -117,13 +136,21 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         busy = float(machine["pipes"].get(_PIPE_KEYS.get(pipe, ""), 1))
         if i.name in _HALF:
             busy = float(machine["pipes"]["half"])
-        if pipe == core.P_TENSOR:
+        if i.name in _TENSOR:
             busy = _tensor_cycles(i, machine)
         kind = _KINDS.get(i.name, core.K_VARIABLE if i.write_barrier < 6 else core.K_FIXED)
         depth = next((o.value for o in i.operands if o.kind == "imm"), 0)
+        latency = _latency(i, machine)
+        if i.name in WARPGROUP:
+            busy, latency = _product_cycles(i, machine)
+            depth = any("gsb" in o.text for o in i.operands)
+        elif i.name == "MEMBAR" and "CTA" not in i.modifiers:
+            kind = core.K_FENCE
+        elif i.name == "WARPGROUP" and "DEPBAR" in i.opcode:
+            kind = core.K_WAIT_PRODUCT
         rows[at] = (
             kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], program.code[at,
             it.BYTES], depth,
-            round(busy * core.BUSY_UNIT), round(_latency(i, machine)), program.code[at, it.EVENT], 0,
+            round(busy * core.BUSY_UNIT), round(latency), program.code[at, it.EVENT], 0,
         )  # fmt: skip
     return rows

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ptxsim.tensormap import BYTES as MAP_BYTES, ELEMENTS, TensorMap
 from warpschool.clock import interpreter as it
 from warpschool.clock.program import Program
 from warpschool.errors import WarpschoolError
@@ -95,6 +96,7 @@ class Tracer:
         self.fixed[it.L_SHARED], self.fixed[it.L_CONST] = shared, len(self.bank3)
         self.fixed[it.L_LOCAL] = function.local_bytes
         self.fixed[it.L_TAINT] = bool(program.doubtful)
+        self.maps, self.fixed[it.L_MAPS] = _maps(program, launch)
         self.code = np.ascontiguousarray(program.code.reshape(-1))
         self.events = program.code[:, it.EVENT].astype(np.int64)
         self.scratch = [np.zeros(32, np.uint32) for _ in range(5)]
@@ -142,14 +144,15 @@ class Tracer:
             warps,
             room,
         )
-        barriers, unknown = np.zeros(32, np.int64), np.zeros(warps * 336, np.uint32)
+        barriers, unknown = np.zeros(40, np.int64), np.zeros(warps * 336, np.uint32)
         self.shared[:] = 0
+        self.fixed[it.L_RANK] = self._rank(block)
         while True:
             found = it.run_block(
                 self.code, regs, self.pool.reshape(-1), preds.reshape(-1), state_of.reshape(-1), stream, state,
                 self.fixed,
                 self.arrays, self.memory, self.shared, self.local, self.bank3, np.array(block, np.int64), barriers,
-                self.addr, self.words, self.counts, *self.scratch, unknown,
+                self.addr, self.words, self.counts, *self.scratch, unknown, self.maps,
             )  # fmt: skip
             if found != it.NO_ROOM:
                 break
@@ -159,6 +162,19 @@ class Tracer:
             raise PathUnknown(self._why(found, int(state[it.S_LOST])))
         used = int(state[it.S_USED]) * it.CHUNK_WORDS
         return BlockTrace(stream[:used], np.arange(warps, dtype=np.int64), int(state[it.S_ISSUED]), self.events)
+
+    def mapped(self) -> set[tuple[int, int]]:
+        """Address and bytes of the arrays that tensor maps describe."""
+        rows = self.maps.reshape(-1, it.MAP_WORDS)[: int(self.fixed[it.L_MAPS])]
+        last = [int(row[3]) - 1 for row in rows]
+        return {
+            (int(row[1]), int(row[it.M_STRIDES + k] * row[it.M_SIZES + k])) for row, k in zip(rows, last, strict=True)
+        }
+
+    def _rank(self, block: Dim3) -> int:
+        """Which block of its cluster this is."""
+        nx, ny, nz = self.program.function.cluster
+        return block[0] % nx + nx * (block[1] % ny + ny * (block[2] % nz))
 
     def _why(self, found: int, at: int) -> str:
         code = self.program.function.code
@@ -170,6 +186,8 @@ class Tracer:
             return "all warps of a block wait for each other, or for another block"
         if found == it.OVER_BUDGET:
             return f"a block issues more than {MOST_INSTRUCTIONS:,} instructions, or waits for another block"
+        if found == it.NO_MAP:
+            return f"a copy's tensor map is no parameter of the kernel, or its box is too large ({where})"
         return f"an instruction is not known ({where})"
 
 
@@ -188,6 +206,26 @@ def _bank0(program: Program, launch: KernelLaunch) -> bytes:
         raw = value.tobytes()
         bank[function.parameter_base + offset : function.parameter_base + offset + len(raw)] = raw
     return bytes(bank)
+
+
+def _maps(program: Program, launch: KernelLaunch) -> tuple[np.ndarray, int]:
+    """The tensor maps among the parameters, as rows of `interpreter.MAP_WORDS`, and how many there are."""
+    rows = []
+    for offset, value in zip(program.function.parameters, launch.arguments, strict=True):
+        if value.nbytes != MAP_BYTES:
+            continue
+        found = TensorMap.decode(value.tobytes())
+        row = np.zeros(it.MAP_WORDS, np.int64)
+        nbytes = ELEMENTS[found.element].nbytes
+        row[:5] = offset, found.address, nbytes, found.rank, found.corners is not None
+        row[it.M_SIZES : it.M_SIZES + found.rank] = found.sizes
+        row[it.M_STRIDES : it.M_STRIDES + found.rank] = nbytes, *found.strides
+        row[it.M_BOX : it.M_BOX + len(found.box)] = found.box
+        if found.corners is not None:
+            for place, corner in zip((it.M_LOWER, it.M_UPPER), found.corners, strict=True):
+                row[place : place + len(corner)] = corner
+        rows.append(row)
+    return np.concatenate(rows or [np.zeros(it.MAP_WORDS, np.int64)]), len(rows)
 
 
 def _bank3(program: Program, launch: KernelLaunch) -> np.ndarray:

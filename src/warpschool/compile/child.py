@@ -1,23 +1,19 @@
 """The worker process: runs NVRTC, and nothing else. Started as a script by `worker.py`, never imported by it.
 
 It speaks frames on its standard input and output, applies the limits of each request to itself before it compiles,
-and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends.
+and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends. What it imports
+besides the standard library is found once `main` has its arguments.
 """
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import os
-import resource
-import select
-import signal
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # typing takes milliseconds to import, and every one of them is waited for
     from typing import Any, BinaryIO
-_PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
@@ -37,28 +33,10 @@ def write_frame(target: BinaryIO, fields: list[bytes]) -> None:
     target.flush()
 
 
-def die_with_parent(stdin: int, parent: int, *, by_signal: bool) -> None:
-    """End at once when the parent is gone, in the middle of a compilation too.
-
-    The kernel's death signal follows the thread that started us, so it is used only if that was the main thread; the
-    hang-up of our standard input always works.
-    """
-    if by_signal:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
-
-    def watch() -> None:
-        poll = select.poll()
-        poll.register(stdin, 0)
-        poll.poll()
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    _thread.start_new_thread(watch, ())
-
-
 def close_file_system(readable: list[str]) -> bool:
     """Let this process open nothing but files below `readable` from now on; False where the kernel has no Landlock."""
+    if sys.platform != "linux":
+        return False
     libc = ctypes.CDLL(None, use_errno=True)
     rights = ctypes.c_uint64(_LANDLOCK_ALL)
     ruleset = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rights), ctypes.c_size_t(8), 0)
@@ -77,25 +55,8 @@ def close_file_system(readable: list[str]) -> bool:
 def load_builtins(folder: str) -> None:
     """Load what NVRTC opens by name at its first compilation: a toolkit's NVRTC does not look beside itself."""
     for entry in os.listdir(folder):
-        if entry.startswith("libnvrtc-builtins.so."):
+        if entry.startswith(("libnvrtc-builtins.so.", "nvrtc-builtins64_")):
             ctypes.CDLL(os.path.join(folder, entry), mode=ctypes.RTLD_GLOBAL)
-
-
-def limit_process() -> None:
-    """Limits that hold for the whole life of the worker: no core files, no files written."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
-def limit_compilation(cpu_s: float, memory_bytes: int) -> None:
-    """Limits of one compilation.
-
-    NVRTC lifts its own soft limit of processor time, so that one is a timer: its signal ends the process.
-    """
-    signal.setitimer(signal.ITIMER_PROF, cpu_s)
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def compile_program(
@@ -153,16 +114,18 @@ def _code(get_size: Any, get_code: Any, program: Any) -> bytes:
 
 
 def main() -> None:
-    """Arguments: parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read (joined by
-    a colon), entries of the parent's import path."""
+    """Arguments: parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read (joined as
+    in PATH), entries of the parent's import path."""
     parent, by_signal, library, readable, *import_path = sys.argv[1:]
+    sys.path.extend(import_path)
+    from ptxsim import system
+
     stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):  # NVRTC must not be able to write into the frames
         os.dup2(nothing, fd)
-    die_with_parent(stdin.fileno(), int(parent), by_signal=by_signal == "1")
-    limit_process()
-    sys.path.extend(import_path)
+    system.die_with_parent(int(parent), by_signal=by_signal == "1", stdin=stdin.fileno())
+    system.limit(file_bytes=0)
     try:
         load_builtins(os.path.dirname(library))
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
@@ -173,20 +136,20 @@ def main() -> None:
     except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
-    closed = close_file_system(readable.split(":"))
+    closed = close_file_system(readable.split(os.pathsep))
     version, known = f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode()
     write_frame(stdout, [b"ready", version, known, b"%d" % closed, b""])
     while (request := read_frame(stdin)) is not None:
         limits, source, name, options, more = request
         cpu_s, memory_bytes, most_log, most_ptx = limits.split()
-        limit_compilation(float(cpu_s), int(memory_bytes))
+        system.limit_next(float(cpu_s), int(memory_bytes))
         try:
             answer = compile_program(
                 nvrtc, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
             )
         except MemoryError:
             answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        system.limit_next(0)
         write_frame(stdout, answer)
 
 

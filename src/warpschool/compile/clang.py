@@ -14,19 +14,18 @@ import importlib.util
 import math
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ptxsim import system
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import STANDARD
-from warpschool.compile.worker import TOO_MUCH, Answer, Request
+from warpschool.compile.worker import TOO_MUCH, Answer, Request, bare_environment
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 INCLUDE = Path(__file__).with_name("clang_include")
@@ -211,7 +210,7 @@ class _Compilation:
         return [
             *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
             *(str(math.ceil(limits.cpu_s)), str(limits.memory_bytes), str(file_bytes)),
-            ":".join(str(folder) for folder in readable),
+            os.pathsep.join(str(folder) for folder in readable),
             *(str(self.toolchain.program.resolve()), "clang", *wanted),
         ]
 
@@ -248,14 +247,8 @@ def _translated(options: Sequence[str]) -> list[str]:
 
 def _wait(command: list[str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], name: str, limits: CompileLimits) -> int:
     """Run the process to its end and give its exit status."""
-    process = subprocess.Popen(
-        command,
-        stdin=files[0],
-        stdout=files[1],
-        stderr=files[2],
-        cwd=INCLUDE,
-        env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
-        start_new_session=True,
+    process = system.start(
+        command, stdin=files[0], stdout=files[1], stderr=files[2], cwd=INCLUDE, env=bare_environment()
     )
     try:
         return process.wait(limits.wall_s)
@@ -265,8 +258,7 @@ def _wait(command: list[str], files: tuple[IO[bytes], IO[bytes], IO[bytes]], nam
         ) from None
     finally:
         if process.returncode is None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
+            system.end(process)
             process.wait()
 
 
@@ -274,16 +266,17 @@ def _end_of(status: int, said: str, name: str, limits: CompileLimits) -> Compile
     """What a process that did not come to an answer ended by."""
     if status == 126:
         return CompilerMissing("clang cannot be started", next_step="Run `warpschool doctor`.")
-    if status == -signal.SIGKILL:
+    ended = system.how_ended(status)
+    if ended == "killed":
         return CompilerMissing(
             f"{name}: the compiler process was killed from outside", next_step="Is this machine out of memory?"
         )
-    if status == -signal.SIGXCPU:
+    if ended == "time":
         what = f"the compiler used more than {limits.cpu_s:g} s of processor time"
-    elif status == -signal.SIGXFSZ:
+    elif ended == "file":
         what = f"the compiler wrote more than {limits.ptx_bytes} bytes of PTX"
     else:
-        how = signal.Signals(-status).name if status < 0 else f"exit status {status}"
+        how = ended or f"exit status {status}"
         what = f"the compiler ran out of its memory ({limits.memory_bytes / (1 << 30):g} GiB) or crashed ({how})"
     return CompileLimitError(f"{name}: {what}", log=said[-2000:], next_step=TOO_MUCH)
 

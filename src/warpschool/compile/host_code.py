@@ -136,7 +136,8 @@ def _with_body(plain: str, start: int, opened: int, scope: str) -> _Piece:
     """A declaration with braces: a function's end with them, others with the semicolon behind."""
     head = plain[start:opened]
     last = _closing(plain, opened)
-    is_function = "(" in re.sub(r"\b(?:__launch_bounds__|__align__|alignas|__attribute__)\s*\([^()]*\)", "", head)
+    words = r"\b(?:__launch_bounds__|__align__|alignas|__attribute__|_Pragma)\s*\([^()]*\)"
+    is_function = "(" in re.sub(words, "", head)
     is_function = is_function and not re.search(r"=\s*$", head)
     if not is_function:
         behind = re.compile(r"[^;{}()]*;").match(plain, last + 1)
@@ -211,7 +212,11 @@ def _device_macros(code: str) -> set[str]:
 # ---------------------------------------------------------------- linkage
 
 _NAMED = re.compile(r"(?P<name>[A-Za-z_]\w*)\s*\($")
-_BOUNDS = re.compile(r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__|alignas)\s*\(")
+_BOUNDS = re.compile(
+    r"\b(?:__launch_bounds__|__cluster_dims__|__maxnreg__|__block_size__|__attribute__|alignas|_Pragma)\s*\("
+)
+_PRAGMAS = re.compile(r"(?:\s*_Pragma\s*\([^()]*\))*\s*")
+"""What may stand before a declaration, and before its linkage."""
 
 
 def _with_linkage(source: str, kernels: list[_Piece]) -> str:
@@ -223,7 +228,8 @@ def _with_linkage(source: str, kernels: list[_Piece]) -> str:
         is_plain = not piece.scope and not re.search(r"\b(?:template|extern)\b", piece.head)
         if not is_plain or bodies[name] != 1:
             continue
-        place = piece.start + len(piece.head) - len(piece.head.lstrip())
+        before = _PRAGMAS.match(piece.head)
+        place = piece.start + (before.end() if before is not None else 0)
         end = piece.start + len(piece.head)
         head = re.sub(r"\b(?:static|inline)\b", lambda m: " " * len(m[0]), source[place:end])
         parts += [source[at:place], 'extern "C" ', head]

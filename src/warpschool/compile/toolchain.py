@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import platform
 import re
 import sys
 from collections.abc import Iterator
@@ -62,11 +63,10 @@ def find_toolchain() -> Toolchain:
 
     Raises CompilerMissing, which says what was looked at.
     """
-    if sys.platform != "linux":
+    if sys.platform == "darwin":
         raise CompilerMissing(
-            f"NVIDIA's compiler library NVRTC does not run on {sys.platform}",
-            next_step="Take another compiler, pip install 'warpschool[clang]' (97 MB); or a Linux container on macOS, "
-            "WSL2 on Windows.",
+            "NVIDIA's compiler library NVRTC does not run on macOS",
+            next_step="Take another compiler, pip install 'warpschool[clang]' (97 MB); or a Linux container.",
         )
     tried: list[str] = []
     for root, origin in _roots():
@@ -99,14 +99,14 @@ def _roots() -> Iterator[tuple[Path, str]]:
 def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
     """The toolchain below `root`, or why there is none.
 
-    Three layouts: the CUDA 13 pip packages (`cu13/lib`), the CUDA 12 ones (one folder per package), a toolkit.
+    Three layouts: the CUDA 13 pip packages (`cu13/lib`), the CUDA 12 ones (one folder per package), a toolkit; on
+    Windows `bin/x86_64` or `bin/arm64` of the first, and a toolkit's `bin` or `bin/x64`.
     """
     if not root.is_dir():
         return "no such folder"
-    library = _first(root, ("lib/libnvrtc.so.1*", "lib64/libnvrtc.so.1*", "cuda_nvrtc/lib/libnvrtc.so.1*",
-                            "targets/*/lib/libnvrtc.so.1*"))  # fmt: skip
+    library = _first(root, _LIBRARIES.get(sys.platform, _LIBRARIES["linux"]))
     if library is None:
-        return "no libnvrtc.so"
+        return "no nvrtc64_*.dll" if sys.platform == "win32" else "no libnvrtc.so"
     folders = [root / "include", *root.glob("targets/*/include"),
                *(root / part / "include" for part in ("cuda_runtime", "cuda_nvcc", "cuda_crt", "cuda_cccl", "curand")),
                root / "include/cccl", root / "cuda_cccl/include/cccl"]  # fmt: skip
@@ -125,6 +125,19 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
     )
 
 
+def _windows_libraries(*, arm: bool) -> tuple[str, ...]:
+    toolkit = ("bin/arm64",) if arm else ("bin/x86_64", "bin/x64", "bin", "Library/bin")
+    return tuple(f"{folder}/nvrtc64_[0-9]*[0-9].dll" for folder in (*toolkit, "cuda_nvrtc/bin"))
+
+
+_LIBRARIES = {
+    "linux": ("lib/libnvrtc.so.1*", "lib64/libnvrtc.so.1*", "cuda_nvrtc/lib/libnvrtc.so.1*",
+              "targets/*/lib/libnvrtc.so.1*"),
+    "win32": _windows_libraries(arm=platform.machine().lower() in ("arm64", "aarch64")),
+}  # fmt: skip
+"""Where NVRTC lies below a root, best first, by `sys.platform`."""
+
+
 def _first(root: Path, patterns: tuple[str, ...]) -> Path | None:
     found = (sorted(root.glob(pattern), key=lambda p: (len(p.name), p.name)) for pattern in patterns)
     return next((paths[0] for paths in found if paths), None)
@@ -132,9 +145,9 @@ def _first(root: Path, patterns: tuple[str, ...]) -> Path | None:
 
 def _nvrtc_version(library: Path) -> str:
     """The version as "13.5", from the built-ins library beside NVRTC; "13" if there is none."""
-    for beside in sorted(library.parent.glob("libnvrtc-builtins.so.*")):
-        if match := re.search(r"\.so\.(\d+\.\d+)", beside.name):
-            return match[1]
+    for beside in sorted(library.parent.glob("*nvrtc-builtins*")):
+        if match := re.search(r"\.so\.(\d+)\.(\d+)|64_(\d+)(\d)\.dll$", beside.name):
+            return ".".join(filter(None, match.groups()))
     return library.name.rpartition(".")[2]
 
 

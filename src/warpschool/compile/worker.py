@@ -8,8 +8,6 @@ from __future__ import annotations
 import atexit
 import mmap
 import os
-import select
-import signal
 import struct
 import subprocess
 import sys
@@ -21,6 +19,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from pathlib import Path
 
+from ptxsim import system
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import Toolchain
 from warpschool.errors import CompileLimitError, CompilerMissing
@@ -78,23 +77,19 @@ class CompilerProcess:
         command = [
             *(sys.executable, "-I", "-S", "-B", str(_CHILD)),
             *(str(os.getpid()), "1" if on_main else "0", str(toolchain.library.resolve())),
-            ":".join(str(folder) for folder in toolchain.readable),
+            os.pathsep.join(str(folder) for folder in toolchain.readable),
             *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
         ]
-        self._process = subprocess.Popen(
+        self._process = system.start(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd="/",
-            env={"LC_ALL": "C.UTF-8", "TZ": "UTC"},
-            start_new_session=True,
+            env=bare_environment(),
             bufsize=0,
         )
-        assert self._process.stdin and self._process.stdout
-        self._in, self._out = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._in, False)
-        os.set_blocking(self._out, False)
+        self._pipes = system.Pipes(self._process)
         self._greet()
 
     @property
@@ -144,7 +139,7 @@ class CompilerProcess:
                 f"{name}: the compiler took more than {limits.wall_s:g} s", next_step="Is this machine overloaded?"
             ) from None
         except (EOFError, ValueError) as end:
-            was_killed = isinstance(end, EOFError) and self._ended_by() == -signal.SIGKILL  # no limit of ours does that
+            was_killed = isinstance(end, EOFError) and self._ended_by() == "killed"  # no limit of ours does that
             self.kill()
             if was_killed:
                 raise CompilerMissing(
@@ -159,36 +154,36 @@ class CompilerProcess:
             result = "NVRTC_ERROR_OUT_OF_MEMORY"
         return Answer(result, log, ptx, int(size), tuple(symbols.split("\n")) if symbols else ())
 
-    def _ended_by(self) -> int | None:
-        """The exit status of a process that has closed its output; None if it lives on."""
+    def _ended_by(self) -> str:
+        """What has ended a process that has closed its output; "" if it lives on, or came to its own end."""
         if self.is_borrowed:  # only its parent is told
-            return None
+            return ""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_LAST_BREATH_S)
-        return self._process.returncode
+        code = self._process.returncode
+        return "" if code is None else system.how_ended(code)
 
     def _cause_of_death(self, name: str, limits: CompileLimits) -> str:
         code = self._process.returncode
-        if code == -signal.SIGPROF:
+        ended = system.how_ended(code)
+        if ended == "time":
             return f"{name}: the compiler used more than {limits.cpu_s:g} s of processor time"
-        how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        how = ended or f"exit status {code}"
         memory = f"{limits.memory_bytes / (1 << 30):g} GiB"
         return f"{name}: the compiler ran out of its memory ({memory}) or crashed ({how})"
 
     @property
     def healthy(self) -> bool:
         """Whether this worker can take another request."""
-        alive = _is_open(self._out) if self.is_borrowed else self._process.poll() is None
+        alive = self._pipes.is_quiet() if self.is_borrowed else self._process.poll() is None
         return alive and not self._busy[0] and self.compilations < _MOST_COMPILATIONS
 
     def kill(self) -> None:
         """End the process group at once and reap it."""
         if self._process.returncode is None:
-            # A worker that has died by itself keeps its id until the wait below, so the group is still ours.
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            system.end(self._process)
             if self.is_borrowed:
-                self._process.returncode = -signal.SIGKILL
+                self._process.returncode = -1  # its parent is told
             else:
                 self._process.wait()
         self.abandon()
@@ -204,47 +199,23 @@ class CompilerProcess:
 
     def _send(self, data: bytes, deadline: float) -> None:
         """Raises EOFError where the worker has gone, TimeoutError at the deadline."""
-        view = memoryview(data)
-        while view:
-            _wait(self._in, select.POLLOUT, deadline)
-            try:
-                view = view[os.write(self._in, view) :]
-            except BlockingIOError:
-                continue
-            except OSError:
-                raise EOFError from None
+        self._pipes.send(data, deadline)
 
     def _receive(self, deadline: float, *, most: int) -> list[bytes]:
         """The next frame; raises as `_send` does, and ValueError for one of more than `most` bytes."""
         data = bytearray()
         while (fields := _fields(data, most)) is None:
-            _wait(self._out, select.POLLIN, deadline)
-            try:
-                piece = os.read(self._out, 1 << 20)
-            except BlockingIOError:
-                continue
-            if not piece:
-                raise EOFError
-            data += piece
+            data += self._pipes.receive(deadline)
         return fields
 
 
 TOO_MUCH = "Does a macro or template expand without end, or is a loop unrolled too far?"
 
 
-def _wait(fd: int, event: int, deadline: float) -> None:
-    poll = select.poll()
-    poll.register(fd, event)
-    left_ms = (deadline - time.monotonic()) * 1000
-    if left_ms <= 0 or not poll.poll(left_ms):
-        raise TimeoutError
-
-
-def _is_open(fd: int) -> bool:
-    """Whether somebody holds the other end of a pipe that there is nothing to be read from."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return not poll.poll(0)
+def bare_environment() -> dict[str, str]:
+    """What a compiler's process sees of the environment: what any process needs on this system."""
+    needed = {name: os.environ[name] for name in system.NEEDED_VARIABLES if name in os.environ}
+    return {"LC_ALL": "C.UTF-8", "TZ": "UTC", **needed}
 
 
 def _fields(data: bytearray, most: int) -> list[bytes] | None:
@@ -262,7 +233,7 @@ class WorkerPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._slots = threading.BoundedSemaphore(max(1, len(os.sched_getaffinity(0))) if sys.platform == "linux" else 1)
+        self._slots = threading.BoundedSemaphore(system.processors())
         self._idle: list[tuple[Toolchain, CompilerProcess]] = []
 
     def compile(
@@ -352,5 +323,4 @@ class WorkerPool:
 
 pool = WorkerPool()
 atexit.register(pool.close)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: pool.after_fork())
+system.after_fork(lambda: pool.after_fork())

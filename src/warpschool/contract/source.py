@@ -94,7 +94,9 @@ _LINKAGE = re.compile(r'\bextern\s*"C"')
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE | re.DOTALL)
 _MACRO = re.compile(r"#[ \t]*define[ \t]+(\w+)[ \t]+(.*)")
 _C_TOKEN = re.compile(r"(?P<integer>\d[\w.']*)|(?P<name>\w+)|(?P<sign>\"C\"|::|<<|>>|[<>=!]=|&&|\|\||\S)")
-_ATTRIBUTES = {"__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__", "alignas"}
+_ATTRIBUTES = {
+    "__launch_bounds__", "__attribute__", "__cluster_dims__", "__maxnreg__", "__block_size__", "alignas", "_Pragma",
+}  # fmt: skip
 _BRACES = {"{": 1, "}": -1}
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1} | _BRACES
 _MAX_TOKENS = 200_000

@@ -402,6 +402,11 @@ class Launch:
         return self.outcome.notes
 
     @property
+    def complete(self) -> bool:
+        """False where the launch was ended after too many accesses that went out of bounds, as `hazards` say."""
+        return self.outcome.complete
+
+    @property
     def handoffs(self) -> Sequence[Any]:
         """What warps handed to each other through barrier objects, of a launch with `handoffs=True`."""
         return self.outcome.handoffs
@@ -434,7 +439,8 @@ class Launch:
         if isinstance(self.hazards, UnmeasuredHazards):
             parts.append(f"hazards: {self.hazards}")
         else:
-            parts.append(f"hazards: {len(self.hazards) or 'none'}")
+            ended = "" if self.complete else " (after too many of these the launch was ended)"
+            parts.append(f"hazards: {len(self.hazards) or 'none'}{ended}")
             parts += [f"  {h.file}:{h.line}: {h.kind}: {h.message}" for h in self.hazards]
         parts += [f"note: {n.file}:{n.line}: {n.kind}: {n.message}" for n in self.notes]
         if self.printed and not isinstance(self.printed, UnmeasuredText):

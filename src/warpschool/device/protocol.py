@@ -81,6 +81,8 @@ class Outcome:
     """what warps hand to each other (`ptxsim.record.Handoff`), where it was asked for"""
     stored_to: Sequence[str] = ()
     """names of the arrays that were stored to or updated, whatever they hold afterwards, with checks"""
+    complete: bool = True
+    """False where the launch was ended after too many accesses that went out of bounds"""
 
 
 class ParameterInfo(Protocol):

@@ -320,4 +320,5 @@ def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
         notes=record.notes,
         handoffs=record.handoffs,
         stored_to=record.stored_to,
+        complete=record.complete,
     )

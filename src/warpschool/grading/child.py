@@ -7,21 +7,16 @@ reads what Python, the compiler and the course's files need, and writes into fol
 from __future__ import annotations
 
 import base64
-import ctypes
 import faulthandler
 import json
 import os
-import signal
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
+from ptxsim import system
 from warpschool.grading.confinement import SYSTEM, confine
 from warpschool.grading.limits import FAULT, Limits
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main() -> int:
@@ -29,7 +24,7 @@ def main() -> int:
     answer = os.dup(1)
     faulthandler.enable(os.dup(2))  # where it crashed tells what did; pytest puts a file in the place of stderr
     os.dup2(2, 1)  # whatever pytest or a library prints must not mix with the answer
-    _die_with_parent()
+    system.die_with_parent(os.getppid())  # a killed grader leaves no checks behind that nobody waits for
     job = json.loads(sys.stdin.read())
     on_gpu = job["device"] == "gpu"
     if not on_gpu:  # a GPU's driver needs more than this leaves; before there are threads
@@ -41,23 +36,6 @@ def main() -> int:
     with os.fdopen(answer, "w", encoding="utf-8") as file:
         file.write(text)
     return FAULT if has_failed else 0
-
-
-def _die_with_parent() -> None:
-    """A killed grader must not leave checks behind that nobody waits for."""
-    parent = os.getppid()
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:  # no system but Linux tells a process so; it looks itself
-        threading.Thread(target=_watch_parent, args=(parent,), daemon=True).start()
-    if os.getppid() != parent or parent == 1:
-        os._exit(1)
-
-
-def _watch_parent(parent: int, *, every_s: float = 0.5) -> None:
-    while os.getppid() == parent:
-        time.sleep(every_s)
-    os._exit(1)
 
 
 def _run(job: dict[str, Any]) -> tuple[str, bool]:

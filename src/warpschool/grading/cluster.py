@@ -12,16 +12,16 @@ import importlib.util
 import itertools
 import logging
 import queue
-import tempfile
 import time
-import warnings
 from collections.abc import Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from warpschool.errors import GradingError, OutputError, ToolMissing
+from warpschool.grading import nursery
 from warpschool.grading.jobs import Job, Outcome, Store, from_wire, run_job, to_wire
-from warpschool.grading.sandbox import compile_packages
+from warpschool.grading.sandbox import compile_packages, end_children
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 _POLL_S = 2.0
 _NO_WORKER_S = 60.0
 _CONNECT_S = 30.0
-_ADVICE = "Install it: pip install 'warpschool[cluster]'; one worker on this machine needs none of it."
+_END_S = 0.1
+_ADVICE = "Install it: pip install 'warpschool[cluster]'; workers on this machine alone need none of it."
 
 
 def run(
@@ -37,7 +38,7 @@ def run(
 ) -> Iterator[tuple[Job, Outcome]]:
     """Yield each job with its outcome, stored ones first, then in the order in which they finish.
 
-    Jobs with equal keys run once. `workers` processes on this machine; with `scheduler` the workers of that Dask
+    Jobs with equal keys run once. `workers` checks at once on this machine; with `scheduler` the workers of that Dask
     scheduler; with `slurm` as many Slurm jobs. Raises ToolMissing where Dask is needed and missing, OutputError where
     the store cannot be written, GradingError where no worker is left.
     """
@@ -58,29 +59,62 @@ def run(
 def _run_missing(
     jobs: list[Job], store: Store, workers: int, scheduler: str | None, slurm: bool
 ) -> Iterator[tuple[Job, Outcome]]:
-    if jobs:
-        compile_packages()
+    if not jobs:
+        return
+    compile_packages()
     with contextlib.ExitStack() as stack:
-        done: Iterator[tuple[Job, Outcome]] = ((job, run_job(job)) for job in jobs)
-        if jobs and (workers > 1 or scheduler or slurm):
-            client = stack.enter_context(connect(min(workers, len(jobs)), scheduler=scheduler, slurm=slurm))
+        if scheduler or slurm:
+            client = stack.enter_context(connect(min(workers, len(jobs)), scheduler=scheduler))
             done = results(client, jobs, store)
+        else:
+            stack.enter_context(nursery.opened())
+            done = stack.enter_context(_here(jobs, min(workers, len(jobs))))
         for job, outcome in done:
             store.put(job, outcome)
             yield job, outcome
+
+
+@contextlib.contextmanager
+def _here(jobs: list[Job], workers: int) -> Iterator[Iterator[tuple[Job, Outcome]]]:
+    """Jobs with their outcomes, so many at once on this machine; all work is done in children, threads wait for them.
+
+    Whoever leaves before the end ends what is at work.
+    """
+    waiting = iter(jobs)
+    with ThreadPoolExecutor(workers, thread_name_prefix="job") as threads:
+        running = {threads.submit(run_job, job): job for job in itertools.islice(waiting, workers)}
+
+        def finished() -> Iterator[tuple[Job, Outcome]]:
+            while running:
+                ready, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    job = running.pop(future)
+                    running.update({threads.submit(run_job, following): following for following in [*_next(waiting)]})
+                    yield job, future.result()
+
+        try:
+            yield finished()
+        finally:
+            nursery.close()
+            while running and wait(running, timeout=_END_S).not_done:
+                end_children()
+
+
+def _next(waiting: Iterator[Job]) -> Iterator[Job]:
+    return itertools.islice(waiting, 1)
 
 
 # ---------------------------------------------------------------- many machines
 
 
 @contextlib.contextmanager
-def connect(workers: int, *, scheduler: str | None = None, slurm: bool = False) -> Iterator[Client]:
-    """Start or find the workers, and let go of them afterwards; a scheduler that was there before stays.
+def connect(workers: int, *, scheduler: str | None = None) -> Iterator[Client]:
+    """Find the scheduler's workers, or start so many Slurm jobs, and let go of them afterwards.
 
     Raises ToolMissing without Dask, GradingError where the scheduler does not answer.
     """
     if importlib.util.find_spec("distributed") is None:
-        raise ToolMissing("more than one worker needs Dask, which is not installed", next_step=_ADVICE)
+        raise ToolMissing("workers on other machines need Dask, which is not installed", next_step=_ADVICE)
     import dask
     from distributed import Client
 
@@ -95,23 +129,7 @@ def connect(workers: int, *, scheduler: str | None = None, slurm: bool = False) 
                     f"no scheduler answers at {scheduler}: {error}", next_step="Start one: dask scheduler"
                 ) from None
             return
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="warpschool-dask-", ignore_cleanup_errors=True))
-        cluster = stack.enter_context(_slurm_cluster(workers) if slurm else _local_cluster(workers, folder))
-        yield stack.enter_context(Client(cluster, set_as_default=False))
-
-
-def _local_cluster(workers: int, folder: str) -> Any:
-    """Processes of this machine, reached through its loopback only; encrypted where `cryptography` is installed, since
-    whoever reaches a scheduler can run code in its workers."""
-    from distributed import LocalCluster
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Port \\d+ is already in use")  # by another run; any port will do
-        return LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", dashboard_address=None,
-            local_directory=folder, memory_limit=0, silence_logs=logging.CRITICAL,
-            security=True if importlib.util.find_spec("cryptography") else None,
-        )  # fmt: skip
+        yield stack.enter_context(Client(stack.enter_context(_slurm_cluster(workers)), set_as_default=False))
 
 
 def slurm_options() -> dict[str, Any]:
@@ -216,6 +234,7 @@ def execute(wire: dict[str, Any], key: str, store_folder: str, identity: str) ->
             next_step="Install the same versions everywhere: warpschool doctor tells them.",
         )
     compile_packages()  # on a machine of its own
+    nursery.open_for_good()
     outcome = run_job(job)
     with contextlib.suppress(OutputError):
         if Path(store_folder).is_dir() and (store := Store(Path(store_folder))).identity == identity:

@@ -6,12 +6,14 @@ Files are read without trust: a link, a pipe or a device in a submission is not 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ptxsim import system
 from ptxsim.cache import cache_root
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Lab, Step
@@ -22,6 +24,10 @@ from warpschool.grading.result import Result
 from warpschool.grading.secret import read_secret
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness.source import MAX_SOURCE_BYTES, Source
+
+_KEPT = 0.5
+"""The least share of a starter's lines that a renamed program has kept."""
+_SHORT = 4
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def offers(folder: Path, foreign: Sequence[str], course: Course) -> dict[str, tu
     """File -> the steps that it seems to be for, of kernels whose names say none: a renamed file keeps its header.
 
     A step's file names itself in its first line and declares the step's entries; where the line is gone or ambiguous,
-    the entries decide, and may leave several steps.
+    the entries decide, and may leave several steps. A program, which declares none, keeps lines of its starter.
     """
     found = {}
     known: dict[tuple[str, ...], list[Step]] = {}
@@ -79,11 +85,30 @@ def offers(folder: Path, foreign: Sequence[str], course: Course) -> dict[str, tu
             for step in course.steps():
                 if step.grader is not None and step.solution is not None:
                     known.setdefault(_entries(step.solution.read_text("utf-8"), step.file_name), []).append(step)
-        alike = known.get(entries, []) if entries else []
+        alike = known.get(entries, []) if entries else _programs_like(text, course)
         named = [step for step in alike if text.lstrip().startswith(f"// {step.file_name}")]
         if alike:
             found[name] = tuple(step.name for step in named or alike)
     return found
+
+
+def _programs_like(text: str, course: Course) -> list[Step]:
+    """The program steps of whose starter a file with a `main` keeps most lines, and that half of them at least."""
+    if re.search(r"\bmain\s*\(", text) is None:
+        return []
+    lines = _telling(text)
+    kept: dict[float, list[Step]] = defaultdict(list)
+    for step in course.steps():
+        if step.is_program and step.grader is not None and step.starter is not None:
+            given = _telling(step.starter.read_text("utf-8"))
+            kept[len(given & lines) / max(1, len(given))].append(step)
+    most = max(kept, default=0.0)
+    return kept[most] if most >= _KEPT else []
+
+
+def _telling(text: str) -> set[str]:
+    """The lines of a source that say more than a bracket."""
+    return {line.strip() for line in text.splitlines() if len(line.strip()) > _SHORT}
 
 
 def _entries(text: str, name: str) -> tuple[str, ...]:
@@ -214,7 +239,7 @@ def read_submitted(path: Path, folder: Path, *, most_bytes: int) -> tuple[bytes,
         if part.is_symlink():
             return b"", f"{path.name}: a link instead of a file; links are not followed"
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = system.open_plain(path)
     except OSError as error:
         return b"", f"{path.name}: the file cannot be read: {error.strerror or error}"
     if not stat.S_ISREG(os.fstat(handle).st_mode):

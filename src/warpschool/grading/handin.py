@@ -27,6 +27,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 from PIL import Image
 
+from ptxsim import system
 from warpschool.grading.assignment import Assignment, grade_id, is_answer, is_free, is_manual, kernel_step, marks
 from warpschool.harness.source import Source
 
@@ -166,7 +167,7 @@ def digest(cells: tuple[OwnCell, ...] | str) -> str:
 def _bytes_of(path: Path) -> tuple[bytes, str]:
     """The file's bytes, or why there are none; links and devices are not followed."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        handle = system.open_plain(path)
     except OSError as error:
         linked = "it is a link" if path.is_symlink() else error.strerror or str(error)
         return b"", f"the file cannot be read: {linked}"

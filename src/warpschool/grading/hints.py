@@ -233,10 +233,25 @@ _OF_PROGRAM: Mapping[str, Hints] = {
         "Before {lines}: does the kernel run at all, and does it write this array, or another one?",
         "copy in; kernel<<<...>>>(d_x, d_y); copy d_y out",
     ),
+    "global-uninitialized": (
+        "A kernel reads what nobody has written. Who should have?",
+        "Before {lines}: cudaMalloc gives memory that holds anything; is there a copy, or a cudaMemset, for all of it?",
+        "cudaMalloc(&d_sum, sizeof(float));   cudaMemset(d_sum, 0, sizeof(float));",
+    ),
+    "stream-race": (
+        "Work in two streams uses the same bytes. What says which comes first?",
+        "At {lines}: record an event behind the first, and let the other's stream wait for it.",
+        "cudaEventRecord(done, a);   cudaStreamWaitEvent(b, done, 0);",
+    ),
     "unchecked-launch": (
         "A launch returns nothing. How does the host learn that it was refused?",
         "The one at {lines} was: a grid of 0 blocks, a block of more than 1,024 threads, or too much shared memory.",
         "kernel<<<grid, block>>>(...); CHECK(cudaGetLastError());",
+    ),
+    "ignored-error": (
+        "A call failed, and the program did not look. What does every call return?",
+        "At {lines}: it gives back a cudaError_t, which is cudaSuccess or says what was wrong.",
+        "CHECK(cudaMalloc(&d_x, bytes));",
     ),
     "crash": (
         "Host code used an address that is none of its own.",

@@ -11,15 +11,14 @@ from __future__ import annotations
 import ast
 import builtins
 import os
-import resource
-import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from time import sleep  # this one: students' Python gets another
 from typing import Any
+
+from ptxsim import system
 
 _WATCH_S = 0.02
 CPU_S, WALL_S = 900, 14400.0
@@ -51,15 +50,12 @@ class Limits:
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""
-        _lower(resource.RLIMIT_CPU, self.cpu_s, grace=5)  # SIGXCPU, which tells more than the SIGKILL that follows
-        _lower(resource.RLIMIT_FSIZE, self.file_bytes)
-        _lower(resource.RLIMIT_CORE, 0)
+        system.limit(cpu_s=self.cpu_s, cpu_grace_s=5, file_bytes=self.file_bytes)
         if self.resident_bytes:
             log = os.dup(2)  # pytest puts a file of its own in the place of stderr while tests run
             threading.Thread(target=self._watch_memory, args=(log,), daemon=True).start()
         if not on_gpu:  # a CUDA context maps far more address space than it uses
-            with suppress(*[ValueError] if sys.platform == "darwin" else []):  # macOS has no such limit that it keeps
-                _lower(resource.RLIMIT_AS, self.memory_bytes)
+            system.limit(memory_bytes=self.memory_bytes)
 
     def require_memory(self, log: int = 2) -> None:
         """End this process, and say why, if it ever used more memory than it may.
@@ -67,7 +63,7 @@ class Limits:
         Address space, which the kernel limits, says little of use. Whoever answers asks once more before: looks in
         between only end sooner what has to end, and when they happen changes nothing.
         """
-        if self.resident_bytes and _peak_bytes() > self.resident_bytes:
+        if self.resident_bytes and system.peak_bytes() > self.resident_bytes:
             os.write(log, f"MemoryError: more than {self.resident_bytes >> 20} MB in use\n".encode())
             os._exit(1)
 
@@ -75,20 +71,6 @@ class Limits:
         while True:
             self.require_memory(log)
             sleep(_WATCH_S)
-
-
-def _peak_bytes() -> int:
-    """Most memory that this process had in use at any moment."""
-    if sys.platform != "linux":
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << (0 if sys.platform == "darwin" else 10)
-    with open("/proc/self/status", "rb") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith(b"VmHWM"))
-
-
-def _lower(which: int, value: int, *, grace: int = 0) -> None:
-    hard = resource.getrlimit(which)[1]
-    ceiling = value + grace if hard == resource.RLIM_INFINITY else min(value + grace, hard)
-    resource.setrlimit(which, (min(value, ceiling), ceiling))
 
 
 # ---------------------------------------------------------------- steps of a student's Python

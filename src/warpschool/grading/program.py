@@ -75,8 +75,10 @@ CHECKED = ("allocate", "HtoD", "DtoH", "DtoD", "set", "launch", "synchronize", "
 VERDICTS: Mapping[str, Verdict] = {
     "use-after-free": Verdict.OOB, "copy-bounds": Verdict.OOB, "copy-freed": Verdict.OOB, "copy-pointer": Verdict.OOB,
     "host-access": Verdict.OOB, "early-access": Verdict.RACE, "copy-uninitialized": Verdict.UNINIT,
+    "global-uninitialized": Verdict.UNINIT, "stream-race": Verdict.RACE,
     "leak": Verdict.MLE, "double-free": Verdict.RTE, "invalid-free": Verdict.RTE, "crash": Verdict.RTE,
     "assert": Verdict.RTE, "trap": Verdict.RTE, "unchecked-launch": Verdict.LE, "impossible-launch": Verdict.LE,
+    "ignored-error": Verdict.RTE,
     "unsupported-call": Verdict.RJ, "unsupported": Verdict.RJ, "endless": Verdict.TLE, "deadlock": Verdict.SYNC,
     "prints-too-much": Verdict.OLE, "too-large": Verdict.MLE,
 }  # fmt: skip

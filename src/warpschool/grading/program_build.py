@@ -24,7 +24,7 @@ from warpschool.grading.confinement import confinement_problem
 from warpschool.grading.sandbox import module_path
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import MAX_SOURCE_BYTES, Source
-from warpschool.programs.build import DEFAULT_ARCH, earlier_options, link_options, object_options, runtime_library
+from warpschool.programs.build import DEFAULT_ARCH, header_options, link_options, object_options, runtime_library
 from warpschool.programs.tools import HEADERS, Tools, find_tools, shim_identity
 
 LAUNCHER = "warpschool.grading.program_child"
@@ -106,7 +106,7 @@ def build_program(source: Source, folder: Path, *, must: bool, may_cache: bool) 
         require_confinement()
     tools = find_tools()
     runtime = runtime_library(tools)
-    earlier = earlier_options(tools, runtime)
+    earlier = header_options(tools, runtime)
     if problem := _unfit(source):
         return problem
     base = ProgramFile(compiler=f"nvcc {tools.cuda}, {tools.host_version}", libraries=libraries_of(runtime))

@@ -12,18 +12,24 @@ import ast
 import builtins
 import json
 import operator
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from IPython.core.inputtransformer2 import TransformerManager
 
+from warpschool.course import Course
 from warpschool.grading.assignment import kernel_step
 from warpschool.grading.calls import encoded
 from warpschool.grading.handin import safe_png
 from warpschool.grading.limits import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS, Limits
 from warpschool.grading.result import CellOutcome, Drawing
-from warpschool.grading.sandbox import Finished, bubblewrap_problem, run_isolated, serving
+from warpschool.grading.runner import readable_of
+from warpschool.grading.sandbox import Finished, bubblewrap_problem, cell_environment, run_isolated, serving
+from warpschool.grading.secret import secret_of
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
@@ -61,13 +67,14 @@ def check(notebook: Mapping[str, Any], grade_id: str, *, points: float, policy: 
     given = [cell for cell in chosen if not cell.is_own]
     if values is not None:
         data = {name: encoded(value) for name, value in values.items()}
-        job = _job(given, data, kernels, check=checking.source, secret=secret)
-        done = run_isolated(CHILD, job, wall_s=LIMITS.wall_s, in_bubblewrap=False)
+        job = _job(given, data, kernels, check=checking.source, secret=secret_of(secret, grade_id))
+        done = _checked(job)
         found = _outcome(done, points, AS_DATA)
     elif why := _why_not(policy):
         found = CellOutcome(Verdict.SKIP, 0.0, f"A person grades this cell: {why}.", "", "not run")
     else:
-        found = _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox", secret=secret)
+        found = _in_sandbox(chosen, given, checking, kernels, points, is_closed=policy == "sandbox",
+            secret=secret_of(secret, grade_id))
     return replace(found, grade_id=grade_id)
 
 
@@ -98,13 +105,27 @@ def _in_sandbox(
             return CellOutcome(Verdict.WA, 0.0, f"{names}: the check needs a plain value there", "", isolation)
         functions = [str(name) for name in answer["functions"]]
         pipes = child.pipes if functions else ()
-        done = run_isolated(
-            CHILD, _job(
-                given, answer["values"], kernels, check=checking.source, functions=functions, pipes=pipes, secret=secret
-            ), wall_s=LIMITS.wall_s, in_bubblewrap=False, pass_fds=pipes,
-        )  # fmt: skip
+        job = _job(
+            given, answer["values"], kernels, check=checking.source, functions=functions, pipes=pipes, secret=secret
+        )
+        done = _checked(job, pass_fds=pipes)
         gone = child.finished() if functions and '"ConnectionError"' in done.answer.decode("utf-8", "replace") else None
         return _ended(gone, isolation) if gone is not None else _outcome(done, points, isolation)
+
+
+def _checked(job: str, *, pass_fds: tuple[int, ...] = ()) -> Finished:
+    """How the instructor's check ended, in a child that is confined: it may run the student's kernels.
+
+    What it writes, compiled kernels among it, is removed with it.
+    """
+    with tempfile.TemporaryDirectory(prefix="warpschool-cells-", ignore_cleanup_errors=True) as scratch:
+        cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
+        places = {"readable": [*readable_of(Course.find()), str(cached)], "writable": [scratch], "cache": scratch}
+        environment = cell_environment() | {"TMPDIR": scratch, "IPYTHONDIR": scratch}
+        return run_isolated(
+            CHILD, json.dumps(json.loads(job) | {"places": places}), wall_s=LIMITS.wall_s, in_bubblewrap=False,
+            environment=environment, pass_fds=pass_fds,
+        )  # fmt: skip
 
 
 def draw(notebook: Mapping[str, Any], cell_id: str, *, policy: str) -> Drawing:
@@ -210,7 +231,7 @@ def _job(
     return json.dumps({
         "limits": asdict(LIMITS), "cells": [cell.source for cell in cells],
         "values": dict(values), "kernels": dict(kernels), "wanted": list(wanted), "check": check, "drawn": drawn,
-        "functions": list(functions), "pipes": list(pipes), "secret": secret,
+        "functions": list(functions), "pipes": list(pipes), "secret": secret, "places": None,
     })  # fmt: skip
 
 

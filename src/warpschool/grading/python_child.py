@@ -14,12 +14,14 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ptxsim import cache
 from warpschool.grading.calls import SandboxFunction, Wire, decoded, encoded, serve
-from warpschool.grading.confinement import filter_calls
+from warpschool.grading.confinement import SYSTEM, confine, filter_calls
 from warpschool.grading.limits import Limits, limit_steps
 
 MOST_TEXT = 4000
@@ -33,6 +35,9 @@ def main() -> int:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     job = json.loads(asked.readline())
+    if job["places"]:  # before there are threads
+        confine(readable=[*SYSTEM, *job["places"]["readable"]], writable=job["places"]["writable"])
+        cache.write_only_to(Path(job["places"]["cache"]))
     limits = Limits(**job["limits"])
     limits.apply(on_gpu=False)
     found, functions = _run(job)

@@ -24,7 +24,7 @@ from warpschool.errors import GradingError
 from warpschool.grading.assignment import KERNEL, PYTHON, Assignment, GradedCell
 from warpschool.grading.handin import HandIn, answers, digest, digest_of, drawn_cells, reassembled
 from warpschool.grading.jobs import KernelJob, Policy, PythonJob, PythonOutcome
-from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result
+from warpschool.grading.result import FORMAT as RESULT_FORMAT, CellOutcome, Result, Timed
 from warpschool.grading.runner import cases_of, provenance
 from warpschool.grading.verdicts import Verdict, worst
 
@@ -354,6 +354,12 @@ _NOTES = {
         "calls": "lines that called the helper in which it happened, the nearest first",
         "other_calls": "those of the other side",
     },
+    "Timed": {
+        "how": "measured or predicted", "on": "the GPU's name", "case": "the sizes", "own_ms": "null without a time",
+        "reference_ms": "of the step's reference, measured in turns", "ratio": "own_ms / reference_ms",
+        "error": "half width of the ratio's 95 % confidence interval, relative; null where predicted",
+        "stable": "the measurement settled", "reason": "why there is no time",
+    },
     "WrongMap": {
         "name": "the array", "shape": "its dimensions", "height": "rows after folding", "columns": "likewise",
         "box_rows": "rows of elements that a character stands for", "box_columns": "columns of elements, likewise",
@@ -363,12 +369,15 @@ _NOTES = {
 
 
 def result_schema() -> dict[str, Any]:
-    """Return the JSON schema of what `Result.to_json` writes."""
-    return _document(schema_of(Result, title="A result of warpschool"), {
+    """Return the JSON schema of what `Result.to_json` writes, and `check --time` adds to."""
+    document = _document(schema_of(Result, title="A result of warpschool"), {
         "format": {"const": RESULT_FORMAT, "description": "of this document"},
         "score": {"type": ["number", "null"], "description": "sum of weight x fraction; null for SE: no grade"},
         "max_score": {"type": "number", "description": "sum of the weights that were counted"},
     })  # fmt: skip
+    told = {**schema_of(Timed), "description": "only where `check` or `grade` timed the kernel: no points depend on it"}
+    document["properties"]["timed"] = told
+    return document
 
 
 def record_schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ptxsim import Finding
@@ -163,6 +163,41 @@ class Result(Observed):
 
     def __str__(self) -> str:
         return to_text(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timed:
+    """A kernel and its reference at one case; times are None where there are none, and `reason` says why.
+
+    `how` is "measured" or "predicted", `on` the GPU; `ratio` is the kernel's time as a multiple of the reference's.
+    """
+
+    step: str
+    how: str
+    on: str
+    case: dict[str, float] = field(default_factory=dict)
+    own_ms: float | None = None
+    reference_ms: float | None = None
+    ratio: float | None = None
+    error: float | None = None
+    """relative half width of the measured ratio's 95 % confidence interval"""
+    stable: bool = True
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        if self.ratio is None:
+            return f"no time: {self.reason} (no points depend on it)"
+        sizes = ", ".join(f"{name} = {value:g}" for name, value in self.case.items())
+        doubt = f", error {self.error:.1%}" if self.error is not None else ""
+        doubt += "" if self.stable else ", NOT STABLE"
+        return (
+            f"{self.how} {'on' if self.how == 'measured' else 'for'} {self.on}: {self.own_ms:.4g} ms, {self.ratio:.2f} "
+            f"times the reference's {self.reference_ms:.4g} ms{doubt}, at {sizes} (no points depend on it)"
+        )
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ptxsim import cache
+from ptxsim import cache, system
 from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
 from warpschool.course import Course, Step
@@ -263,19 +263,22 @@ def _run_child(
     Whatever a source could do to what its child leaves behind, it does to itself alone.
     """
     root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
-    content = (root.root / name for name in _CONTENT)
     program = job.get("program")
     built = [program["path"], *program["libraries"], "/etc/ld.so.cache"] if program else []
     with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
         own = _own_cache(source) if limits.may_cache else ""
         places = {
-            "readable": [
-                *map(str, (*python_folders(), *_toolchain(), *content, root.modules, *cache.folders())), *built,
-            ],
+            "readable": [*readable_of(root), *built],
             "writable": [scratch, own] if own else [scratch], "cache": own,
         }  # fmt: skip
         environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
         return _finished(json.dumps(job | places), environment, limits.wall_s, is_own=is_own)
+
+
+def readable_of(course: Course) -> list[str]:
+    """What a process reads that runs a submission: Python, the compiler, the course's files, what is compiled."""
+    content = (course.root / name for name in _CONTENT)
+    return [*map(str, (*python_folders(), *_toolchain(), *content, course.modules, *cache.folders()))]
 
 
 def _finished(job: str, environment: Mapping[str, str], wall_s: float, *, is_own: bool) -> Finished:
@@ -333,7 +336,7 @@ def _own_cache(source: Source) -> str:
 def _environment(threads: int, scratch: str, *, on_gpu: bool) -> dict[str, str]:
     """What of the caller's environment a check needs: a driver may need anything, the simulator little."""
     kept = ("PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
-            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME")  # fmt: skip
+            "XDG_CACHE_HOME", "CUDA_PATH", "CUDA_HOME", *system.NEEDED_VARIABLES)  # fmt: skip
     environment = {
         key: value for key, value in os.environ.items()
         if key in kept or key.startswith("WARPSCHOOL_") or (on_gpu and not key.startswith("PYTEST_"))
@@ -358,7 +361,7 @@ def no_result(
 
 
 def _end_of(child: Finished) -> str:
-    return signal.Signals(-child.code).name if child.code < 0 else f"exit code {child.code}"
+    return system.how_ended(child.code) or f"exit code {child.code}"
 
 
 def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
@@ -368,9 +371,9 @@ def _verdict_of_end(child: Finished) -> tuple[Verdict, str, bool]:
     ends = {
         # kernels end by their budgets; elapsed time says how busy the machine is
         (Verdict.SE, overloaded, False): child.timed_out,
-        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "SIGXCPU",
+        (Verdict.TLE, "the check used up its processor time and was stopped", False): code == "time",
         # none of the limits does that
-        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "SIGKILL",
+        (Verdict.SE, "the check was killed from outside: is this machine out of memory?", False): code == "killed",
         (Verdict.MLE, "the check needed more memory than it may use and was stopped", False): any(
             words in log for words in _OUT_OF_MEMORY
         ),

@@ -13,7 +13,6 @@ import functools
 import os
 import re
 import shutil
-import signal
 import site
 import subprocess
 import sys
@@ -24,10 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from ptxsim import system
 from warpschool.course import Course
+from warpschool.grading import nursery
 
 HOME = "/home/student"
 MOST_ANSWER_BYTES = 8 << 20
+_KILLED = -9
+"""How a process ends that is not asked."""
 _NAMESPACES = ("--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL")
 _HIDDEN = ("solutions", "grader")
 _PACKAGES = ("ptxsim", "warpschool", "warpcourse")
@@ -76,21 +79,45 @@ def run_isolated(
     Everything that it started is dead afterwards. `pass_fds`: open files that it gets under the same numbers.
     `environment`: another one than the few variables that students' Python gets.
     """
+    if not in_bubblewrap and nursery.is_open(module):
+        forked = _forked(module, job, environment or cell_environment(), pass_fds, wall_s)
+        if forked is not None:
+            return forked
     with tempfile.TemporaryFile() as answer, tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(  # in /, so that no file of the caller's folder is taken for a module
+        process = system.start(  # in /, so that no file of the caller's folder is taken for a module
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=answer, stderr=log, cwd="/",
-            env=environment or _environment(), start_new_session=True, pass_fds=pass_fds,
+            env=environment or cell_environment(), pass_fds=pass_fds,
         )  # fmt: skip
         timed_out = False
+        _live.add(process)
         try:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.communicate(job.encode(), timeout=wall_s)
             timed_out = process.returncode is None
         finally:
-            _kill(process)
+            system.end(process)
             process.wait()
+            _live.discard(process)
         answer.seek(0)
         return Finished(answer.read(MOST_ANSWER_BYTES), process.returncode, _end(log), timed_out)
+
+
+def _forked(
+    module: str, job: str, environment: Mapping[str, str], pass_fds: tuple[int, ...], wall_s: float
+) -> Finished | None:
+    """The same in a fork of a process that has loaded what the module needs; None where that one is gone."""
+    with contextlib.ExitStack() as opened:
+        question = opened.enter_context(open(os.memfd_create("job"), "w+b"))  # on no disk: a secret may be in it
+        answer, log = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+        question.write(job.encode())
+        question.seek(0)
+        files = question.fileno(), answer.fileno(), log.fileno()
+        try:
+            code = nursery.run(module, environment, files, pass_fds=pass_fds, wall_s=wall_s)
+        except TimeoutError:
+            return Finished(b"", _KILLED, _end(log), timed_out=True)
+        answer.seek(0)
+        return None if code is None else Finished(answer.read(MOST_ANSWER_BYTES), code, _end(log))
 
 
 class Serving:
@@ -128,22 +155,23 @@ class Serving:
     def end(self) -> None:
         """Kill the child and whatever it started."""
         self._timer.cancel()
-        _kill(self._process)
+        system.end(self._process)
         self._process.wait()
 
     def _too_late(self) -> None:
         self._timed_out = True
-        _kill(self._process)
+        system.end(self._process)
 
 
 @contextlib.contextmanager
 def serving(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Iterator[Serving]:
     """Run `python -m module` with a job as its first line of input, and keep it until its answers are not needed."""
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
+        process = system.start(
             _command(module, in_bubblewrap=in_bubblewrap), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
-            cwd="/", env=_environment(), start_new_session=True,
+            cwd="/", env=cell_environment(),
         )  # fmt: skip
+        _live.add(process)
         with process:
             child = Serving(process, log, wall_s)
             try:
@@ -151,17 +179,20 @@ def serving(module: str, job: str, *, wall_s: float, in_bubblewrap: bool) -> Ite
                 yield child
             finally:
                 child.end()
+                _live.discard(process)
 
 
 def _command(module: str, *, in_bubblewrap: bool) -> list[str]:
     return [*(_bubblewrap() if in_bubblewrap else ()), sys.executable, "-P", "-m", module]
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child and what it started; none of them is asked."""
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+_live: set[subprocess.Popen[bytes]] = set()
+
+
+def end_children() -> None:
+    """Kill the children that run now, whoever waits for them."""
+    for process in list(_live):
+        system.end(process)
 
 
 def _end(file: IO[bytes]) -> str:
@@ -169,10 +200,10 @@ def _end(file: IO[bytes]) -> str:
     return file.read().decode("utf-8", "replace")
 
 
-def _environment() -> dict[str, str]:
+def cell_environment() -> dict[str, str]:
     """Nothing of the grader's own environment but where Python finds its modules and the compiler its cache."""
     wanted = ("PATH", "VIRTUAL_ENV", "LANG", "WARPSCHOOL_CACHE", "XDG_CACHE_HOME", "CUDA_PATH")
-    own = {name: os.environ[name] for name in wanted if name in os.environ}
+    own = {name: os.environ[name] for name in (*wanted, *system.NEEDED_VARIABLES) if name in os.environ}
     return own | module_path() | {
         "HOME": os.environ.get("HOME", "/"), "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1",
         "WARPSCHOOL_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0",

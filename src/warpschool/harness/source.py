@@ -151,7 +151,8 @@ def find_source(
         return source(given, "given source")
     if given is not None:
         path = Path(given)
-        return Source(_read(path), path.name, "given file", str(path))
+        name = step.file_name if path.is_fifo() else path.name
+        return Source(_read(path), name, "given file", str(path))
     own = personal_copy(folder or Path.cwd())
     own_file = own_file_of(step, own)
     cell = _last_cell(step, own_file)

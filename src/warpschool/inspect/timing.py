@@ -1,14 +1,16 @@
-"""The one timing helper: notebooks, the grader and the benchmarks use it and no other.
+"""The one timing helper: notebooks, the grader and the benchmarks use it and no other (a test sees to it).
 
 On a GPU, `benchmark` warms up, flushes the L2 cache before each sample, times with CUDA events, and stops when the
 median is known well enough. `benchmark_ratio` interleaves two candidates, so that a drifting clock hits both. On the
-simulator there is no time to measure: counters and a labelled estimate are reported instead.
+simulator there is no time to measure: counters and a labelled estimate are reported instead. `benchmark_host` times
+what the host does itself, NumPy and copies among it, by the same rules.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -16,7 +18,7 @@ from typing import Any
 from warpschool import model
 from warpschool.counters import Counters
 from warpschool.device import Device, Launch, get_device
-from warpschool.device.measurement import Rules, figures, is_stable, measure, median_error, summarize
+from warpschool.device.measurement import Rules, Summary, figures, is_stable, measure, median_error, summarize
 from warpschool.errors import ArgumentError, NotMeasured
 
 Work = Launch | Callable[[], Any]
@@ -138,6 +140,38 @@ def benchmark_ratio(
         error=median_error(speeds),
         stable=is_stable(speeds, rules.target_error),
     )
+
+
+HOST_RULES = Rules(
+    warmup_runs=1, warmup_ms=0.0, target_error=0.05, min_samples=5, max_samples=50, max_seconds=1.0, batch=5
+)
+
+
+class HostSampler:
+    """Times functions by the host's clock. `wait` blocks until a device is idle."""
+
+    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
+        self.wait = wait
+
+    def run(self, work: Callable[[], Any]) -> None:
+        work()
+        self.wait()
+
+    def sample(self, works: Sequence[Callable[[], Any]]) -> list[float]:
+        times = []
+        for work in works:
+            self.wait()
+            start = time.perf_counter()
+            self.run(work)
+            times.append((time.perf_counter() - start) * 1e3)
+        return times
+
+
+def benchmark_host(
+    work: Callable[[], Any], *, wait: Callable[[], None] = lambda: None, rules: Rules = HOST_RULES
+) -> Summary:
+    """Times a function by the host's clock: work of the CPU, and copies, behind which `wait` waits."""
+    return summarize([times[0] for times in measure([work], HostSampler(wait), rules)])
 
 
 def _timings(

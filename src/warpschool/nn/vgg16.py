@@ -42,7 +42,7 @@ from warpschool.nn.references import (
     unpool,
 )
 from warpschool.nn.session import Kernels, Session
-from warpschool.nn.training import InTraining, Sgd
+from warpschool.nn.training import InTraining, Optimizer
 from warpschool.nn.winograd import kernel_sizes, matrices
 
 # ---------------------------------------------------------------- layers
@@ -303,7 +303,7 @@ class TrainingStep(InTraining):
 
     def __init__(
         self, form: VggForm, kernels: Kernels, parameters: Mapping[str, npt.ArrayLike], *, batch: int,
-        optimizer: Sgd | None = None, loss: bool = True, **options: Any,
+        optimizer: Optimizer | None = None, loss: bool = True, **options: Any,
     ) -> None:  # fmt: skip
         super().__init__(step_graph(form, batch, loss=loss), kernels, parameters, optimizer, **options)
         self.form, self.batch = form, batch

@@ -33,6 +33,8 @@ from warpschool.version import __version__
 DEFAULT_FOLDER = Path("my-warpschool")
 Cell = dict[str, Any]
 
+_VSCODE = Path(__file__).with_name("vscode")
+"""Tasks for Visual Studio Code; their pattern reads what `check --watch` prints."""
 _CHAPTER = re.compile(r"gpu|measuring|lab\d\d")
 _LINK = re.compile(r"(?<!!)\[([^\]\n]+)\]\(([^)\s]+)\)")
 
@@ -156,6 +158,7 @@ def course_files(course: Course) -> dict[str, bytes]:
                 files[f"kernels/{step.lab}/{step.file_name}"] = step.starter.read_bytes()
     if not files:
         raise CourseError("the course has no starters", next_step="Reinstall warpschool.")
+    files |= {f".vscode/{path.name}": path.read_bytes() for path in sorted(_VSCODE.glob("*.json"))}
     return files | _chapters(course, set(files))
 
 

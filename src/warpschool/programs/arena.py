@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from ptxsim import Allocation, Memory
 from warpschool.programs.hosts import Place
 from warpschool.programs.wire import MemoryKind
@@ -12,6 +15,8 @@ from warpschool.programs.wire import MemoryKind
 _REMEMBERED = 4096
 _NAME = "allocation {}"
 FREED_BY_FREE = (MemoryKind.DEVICE, MemoryKind.MANAGED, MemoryKind.POOL)
+_MOST_WATCHED = 16 << 20
+"""Bytes of an allocation of which each is followed until something is written there."""
 HOST_VISIBLE = (MemoryKind.MANAGED, MemoryKind.PINNED, MemoryKind.REGISTERED)
 
 
@@ -32,10 +37,41 @@ class Piece:
     freed: tuple[Place, ...] = ()
     name: str = ""
     """of a variable of the program's"""
+    untouched: bool = False
+    """whether it is known that nothing was ever written to it"""
+    _holes: npt.NDArray[np.bool_] | None = None
+    """where it is not untouched: which bytes nothing was written to; None where that is not known, or there are none"""
 
     @property
     def end(self) -> int:
         return self.start + self.nbytes
+
+    @property
+    def has_holes(self) -> bool:
+        """Whether there are bytes that nothing was ever written to."""
+        return self.untouched or self._holes is not None
+
+    @property
+    def holes(self) -> npt.NDArray[np.bool_]:
+        """Which they are."""
+        if self.untouched:
+            return np.ones(self.nbytes, np.bool_)
+        return self._holes if self._holes is not None else np.zeros(self.nbytes, np.bool_)
+
+    def fill(self, start: int, end: int) -> None:
+        """Something is written there, or may be."""
+        self.filled = True
+        if self.untouched and start <= self.start and end >= self.end:
+            self.untouched = False
+        elif self.has_holes:
+            holes = self.holes
+            holes[max(0, start - self.start) : max(0, end - self.start)] = False
+            self.keep(holes)
+
+    def keep(self, holes: npt.NDArray[np.bool_] | None) -> None:
+        """Notes what nothing has been written to up to now."""
+        self.untouched = False
+        self._holes = holes if holes is not None and holes.any() else None
 
 
 @dataclass
@@ -58,7 +94,8 @@ class Arena:
         room = nbytes + alignment if alignment > 1 else nbytes
         allocation = self.memory.allocate(room, _NAME.format(self.count))
         start = -(-allocation.address // alignment) * alignment
-        piece = Piece(self.count, kind, allocation, start, nbytes, origin, born=launches)
+        follows = kind in (MemoryKind.DEVICE, MemoryKind.POOL) and nbytes <= _MOST_WATCHED
+        piece = Piece(self.count, kind, allocation, start, nbytes, origin, born=launches, untouched=follows)
         return self._keep(piece)
 
     def adopt(self, kind: MemoryKind, allocation: Allocation, name: str, origin: tuple[Place, ...] = ()) -> Piece:
@@ -75,6 +112,7 @@ class Arena:
     def free(self, piece: Piece, by: tuple[Place, ...]) -> None:
         del self.live[piece.start]
         piece.freed = by
+        piece.keep(None)
         if len(self.past) == _REMEMBERED:
             self.by_name.pop(self.past[0].allocation.name, None)
         self.past.append(piece)

@@ -20,6 +20,12 @@ from ptxsim import available_threads, cache
 from warpschool.errors import ArgumentError, CompileError, OutputError
 from warpschool.programs.tools import HEADERS, NAME, SHIM, STANDS_FOR, Tools, find_tools, shim_identity
 
+WITH_VALUE = {
+    "-I", "-D", "-U", "-L", "-l", "-include", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe", "-std", "-O", "-x",
+    "-maxrregcount", "--maxrregcount", "-isystem", "--compiler-options", "--linker-options", "--ptxas-options",
+    "--default-stream", "-rdc", "--relocatable-device-code", "-Werror", "-diag-suppress",
+}  # fmt: skip
+"""Options of the compiler whose value may be the next word."""
 SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
 DEFAULT_ARCH = "compute_80"
 _MOST_BUILDS = 256
@@ -87,9 +93,45 @@ def missing_calls(tools: Tools) -> list[str]:
     return sorted({*declared} - ours)
 
 
+def missing_driver_calls(tools: Tools) -> list[str]:
+    """The same of the driver's header, by the names that the linker sees: `cuMemAlloc` is `cuMemAlloc_v2` there."""
+    header = (tools.include / "cuda.h").read_text("utf-8", "replace")
+    newest = dict(re.findall(r"#define\s+(cu[A-Z]\w+)\s+(?:__CUDA_API_PT\w+\()?(cu[A-Z]\w+)", header))
+    declared = set(re.findall(r"CUresult CUDAAPI (cu[A-Z]\w+)\(", header))
+    text = (SHIM / "driver.cpp").read_text("utf-8")
+    ours = {newest.get(name, name) for name in re.findall(r"^API CUresult (cu\w+)\(", text, re.MULTILINE)}
+    return sorted({newest.get(name, name) for name in declared} - ours)
+
+
+def _other_errors(tools: Tools) -> str:
+    """Names of the header's errors that errors.cpp has no sentence for."""
+    header = (tools.include / "driver_types.h").read_text("utf-8", "replace")
+    body = header.partition("enum __device_builtin__ cudaError\n")[2].partition("};")[0]
+    told = set(re.findall(r"error\((\w+),", (SHIM / "errors.cpp").read_text("utf-8")))
+    found = re.findall(r"^\s+(cudaError\w+)\s*=\s*(\d+)", body, re.MULTILINE)
+    cases = "".join(f'case {number}: return "{name}";\n' for name, number in found if name not in told)
+    function = f"const char* other_error(int error) {{ switch (error) {{ {cases} }} return nullptr; }}"
+    return f"namespace warp {{ {function} }}\n"
+
+
+def _nvrtc(tools: Tools) -> Path | str:
+    """NVIDIA's library that compiles kernels; only its name where it lies with the system's."""
+    found = sorted((tools.include.parent / "lib").glob("libnvrtc.so*")) + sorted(
+        (tools.include.parent / "lib64").glob("libnvrtc.so*")
+    )
+    return found[0] if found else "libnvrtc.so"
+
+
+def _per_thread_names(tools: Tools) -> list[str]:
+    """What gives calls their second names, by which programs know them with --default-stream=per-thread."""
+    header = (tools.include / "cuda_runtime_api.h").read_text("utf-8", "replace")
+    found = re.findall(r"#define\s+(cuda\w+)\s+__CUDART_API_(PTDS|PTSZ)\(", header)
+    return [f"-Wl,--defsym={name}_{kind.lower()}={name}" for name, kind in dict.fromkeys(found)]
+
+
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING)
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING, _EARLIER_DRIVER)
     folder = _folder("runtime") / key
     made = folder / NAME
     if made.is_file():
@@ -99,16 +141,19 @@ def runtime_library(tools: Tools) -> Path:
         target = Path(work) / NAME
         compile_ = [
             str(tools.host), "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{tools.include}",
-            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f"-Wl,-soname,{NAME}",
+            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f'-DWARPSCHOOL_NVRTC="{_nvrtc(tools)}"',
+            f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"', f"-Wl,-soname,{NAME}",
         ]  # fmt: skip
         missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
-        entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n' for name in missing_calls(tools))
-        missing.write_text(_MISSING + "".join(entries), "utf-8")
+        entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n'
+                   for name in (*missing_calls(tools), *missing_driver_calls(tools)))  # fmt: skip
+        missing.write_text(_MISSING + "".join(entries) + _other_errors(tools), "utf-8")
         sources = [*sorted(SHIM.glob("*.cpp")), missing]
         objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sources]
         for done in _all(objects, Path(work)):
             _refuse(done, "warpschool's own runtime library does not compile with this g++")
-        linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread"]
+        linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread", "-ldl",
+                  *_per_thread_names(tools)]  # fmt: skip
         _refuse(_run(linked, Path(work)), "warpschool's own runtime library does not link")
         for name in STANDS_FOR:
             (folder / name).unlink(missing_ok=True)
@@ -126,38 +171,62 @@ _RESERVED = re.compile(r"(struct __device_builtin__ cudaDeviceProp\b.*?\n\s*)int
 _EARLIER = ("clockRate", "deviceOverlap", "kernelExecTimeoutEnabled", "computeMode", "memoryClockRate",
             "singleToDoublePrecisionPerfRatio", "cooperativeMultiDeviceLaunch")  # fmt: skip
 """Fields of cudaDeviceProp until CUDA 12."""
+_EARLIER_DRIVER = """
+#if defined(__cplusplus) && CUDA_VERSION >= 13000 && !defined(WARP_EARLIER_DRIVER)  // calls as they were until CUDA 12
+#define WARP_EARLIER_DRIVER
+static inline CUresult cuCtxCreate(CUcontext* context, unsigned flags, CUdevice device)
+{
+    return cuCtxCreate(context, (CUctxCreateParams*)0, flags, device);
+}
+#endif
+"""
+_REGISTERS = re.compile(r"(\b__cudaRegisterLinkedBinary)##X\b")
+"""In crt/host_runtime.h: the function that a file compiled with -rdc=true registers itself by. It has the file's own
+name, which nvlink would define; with one name for all, our library defines it."""
 
 
-def earlier_options(tools: Tools, runtime: Path) -> list[str]:
-    """What lets a .cu file of an earlier CUDA compile with this one; nothing where its own headers are earlier.
+def header_options(tools: Tools, runtime: Path) -> list[str]:
+    """What lets a .cu file of an earlier CUDA compile with this one, and files with -rdc=true find each other.
 
-    CUDA's headers include each other by their own folder. So there is a folder of links to them, with one of its own.
+    CUDA's headers include each other by their own folder. So there is a folder of links to them, with two of its own.
     """
     folder = runtime.with_name("include")
     if not folder.is_dir():
-        text = (tools.include / "driver_types.h").read_text("utf-8", "replace")
-        if re.search(rf"\bint +{_EARLIER[0]};", text):
-            return []
-        fields = "int " + ", ".join(_EARLIER)
-        text = _RESERVED.sub(lambda m: f"{m[1]}{fields}; int reserved[{int(m[2]) - len(_EARLIER)}];", text)
         with tempfile.TemporaryDirectory(prefix=".build-", dir=runtime.parent) as work:
             made = Path(work) / "include"
-            made.mkdir()
-            for header in tools.include.iterdir():
-                if header.name != "driver_types.h":
-                    (made / header.name).symlink_to(header.resolve())
-            (made / "driver_types.h").write_text(text, "utf-8")
+            _link_all(tools.include, made, but=("driver_types.h", "cuda.h", "crt"))
+            _link_all(tools.include / "crt", made / "crt", but=("host_runtime.h",))
+            text = (tools.include / "driver_types.h").read_text("utf-8", "replace")
+            (made / "driver_types.h").write_text(_with_earlier_fields(text), "utf-8")
+            text = (tools.include / "cuda.h").read_text("utf-8", "replace")
+            (made / "cuda.h").write_text(text + _EARLIER_DRIVER, "utf-8")
+            text = (tools.include / "crt" / "host_runtime.h").read_text("utf-8", "replace")
+            (made / "crt" / "host_runtime.h").write_text(_REGISTERS.sub(r"\1", text), "utf-8")
             with contextlib.suppress(OSError):  # another process was quicker
                 made.rename(folder)
     return [f"-I{folder}", "-include", str(HEADERS / "warp_earlier.h")]
+
+
+def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
+    folder.mkdir()
+    for header in source.iterdir():
+        if header.name not in but:
+            (folder / header.name).symlink_to(header.resolve())
+
+
+def _with_earlier_fields(text: str) -> str:
+    """driver_types.h with the fields that cudaDeviceProp had until CUDA 12, in the place of reserved ones."""
+    if re.search(rf"\bint +{_EARLIER[0]};", text):
+        return text
+    fields = "int " + ", ".join(_EARLIER)
+    return _RESERVED.sub(lambda m: f"{m[1]}{fields}; int reserved[{int(m[2]) - len(_EARLIER)}];", text)
 
 
 def _make(
     tools: Tools, runtime: Path, sources: Sequence[Path], options: Sequence[str], arch: str, work: Path
 ) -> tuple[str, list[Path]]:
     """The program at `work/program`; the compilers' warnings, and the files that they read."""
-    to_link = [o for o in options if o.startswith(("-l", "-L", "-Xlinker", "-Wl"))]
-    to_compile = [o for o in options if o not in to_link]
+    to_compile, to_link = _stages(options)
     commands, objects, lists = [], [], []
     for number, source in enumerate(sources):
         if source.suffix in (".o", ".a"):
@@ -166,8 +235,9 @@ def _make(
         target, dependencies = work / f"{number}.o", work / f"{number}.d"
         objects.append(str(target))
         lists.append(dependencies)
-        earlier = earlier_options(tools, runtime) if source.suffix == ".cu" else []
-        command = [str(tools.nvcc), *object_options(tools, arch), *earlier, *to_compile]
+        headers = header_options(tools, runtime)
+        headers = headers if source.suffix == ".cu" else headers[:1]
+        command = [str(tools.nvcc), *object_options(tools, arch), *headers, *to_compile]
         commands.append([*command, "-c", str(source), "-o", str(target), "-MD", "-MF", str(dependencies)])
     log = ""
     for done in _all(commands, Path.cwd()):
@@ -180,6 +250,19 @@ def _make(
     known = ("/usr", tools.include, runtime.parent, HEADERS)
     outside = [p for p in read if not any(p.is_relative_to(folder) for folder in known)]
     return log + _tidy(done.stderr), [*sorted(outside), *(p for p in sources if p.suffix in (".o", ".a"))]
+
+
+def _stages(options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What the compiler is to see, and what the linker; a value stays behind its option."""
+    to_compile: list[str] = []
+    to_link: list[str] = []
+    words = iter(options)
+    for word in words:
+        pair = [word, *([next(words, "")] if word in WITH_VALUE else [])]
+        links = bool(re.match(r"-l(?!ineinfo)|-L|-Xlinker|-Wl|--library", word))
+        to_link += pair if links or word.startswith(("-Xcompiler", "--compiler-options")) else []
+        to_compile += [] if links else pair  # -Xcompiler -fopenmp is for both: it brings a library
+    return to_compile, to_link
 
 
 def _dependencies(text: str) -> list[str]:
@@ -200,6 +283,14 @@ def _run(command: list[str], where: Path) -> subprocess.CompletedProcess[str]:
 
 
 _MEND = "Mend the lines that are named, and run it again."
+_ABSENT = re.compile(r"fatal error: (\S+): No such file|cannot find -l(\w+)")
+_LIBRARIES = {
+    "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "npp": "NPP", "nvjpeg": "nvJPEG",
+    "cudnn": "cuDNN", "nccl": "NCCL", "nvshmem": "NVSHMEM", "mpi": "MPI", "GL/": "OpenGL", "GLFW/": "OpenGL",
+    "cublasLt": "cuBLASLt",
+    "cutensor": "cuTENSOR", "cupti": "CUPTI", "nvml": "NVML", "cudss": "cuDSS", "optix": "OptiX",
+}  # fmt: skip
+"""What the names of their headers and libraries begin with."""
 _COMPLETE = "Name all files of the program, and the libraries that it needs (-l...)."
 
 
@@ -208,7 +299,19 @@ def _refuse(done: subprocess.CompletedProcess[str], what: str, next_step: str = 
     if done.returncode == 0:
         return
     log = _tidy(done.stderr + done.stdout)
-    raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=next_step)
+    absent = _ABSENT.search(log)
+    step = _advice(absent[1] or absent[2]) if absent else next_step
+    raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=step)
+
+
+def _advice(name: str) -> str:
+    """What to do about a header or library that is not there."""
+    library = next((title for start, title in _LIBRARIES.items() if name.startswith(start)), None)
+    if library is not None:
+        return f"The simulator has no {library}: of libraries there are cuBLAS, cuRAND, NVRTC, CUB and Thrust."
+    if name.startswith("curand"):
+        return 'cuRAND\'s device headers are a package: pip install "warpschool[curand]"'
+    return f"If {name} lies elsewhere, name its folder: -I for a header, -L for a library."
 
 
 def _tidy(text: str) -> str:

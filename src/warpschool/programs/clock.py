@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from warpschool.counters import Counters
 from warpschool.model import GpuSpec, estimate
 from warpschool.programs.report import CopyUse, KernelUse, Span
+from warpschool.programs.wire import NON_BLOCKING
 
 LINK_GB_PER_S = 25.0
 """What PCI Express 4.0 with 16 lanes carries one way, of 31.5 GB/s on the wire."""
@@ -45,10 +46,13 @@ class Clock:
         self._streams: dict[int, float] = {}
         self._engines: dict[str, float] = {}
         self._events: dict[int, float] = {}
-        self._counters: dict[str, Counter[str]] = {}
+        self._counters: dict[str, Counter[int]] = {}
+        """of each kernel: how often it counted what, by the identity of the counters"""
+        self._known: dict[int, Mapping[str, int]] = {}
+        """counters by their identity: launches that did the same share them"""
         self._kernels: dict[str, list[float]] = {}
         self._copies: dict[str, list[float]] = {}
-        self._bounds: dict[tuple[frozenset[tuple[str, int]], int], float] = {}
+        self._bounds: dict[tuple[int, int, int], float] = {}
         self.spans: list[Span] = []
 
     def kernel(self, name: str, stream: int, counters: Mapping[str, int], blocks: int, nbytes: int) -> None:
@@ -76,7 +80,7 @@ class Clock:
         """Kernels and copies, those first that took longest."""
         self._catch_up()
         kernels = [
-            KernelUse(name, int(n), dict(sorted(self._counters[name].items())), total, shortest, longest)
+            KernelUse(name, int(n), self._summed(name), total, shortest, longest)
             for name, (n, total, shortest, longest) in self._kernels.items()
         ]
         copies = [CopyUse(kind, int(n), int(nbytes), total) for kind, (n, nbytes, total) in self._copies.items()]
@@ -84,6 +88,13 @@ class Clock:
             tuple(sorted(kernels, key=lambda use: (-use.time_ns, use.kernel))),
             tuple(sorted(copies, key=lambda use: (-use.time_ns, use.kind))),
         )
+
+    def _summed(self, name: str) -> dict[str, int]:
+        """What all launches of a kernel counted together."""
+        found: Counter[str] = Counter()
+        for which, times in self._counters[name].items():
+            found.update({counter: times * count for counter, count in self._known[which].items()})
+        return dict(sorted(found.items()))
 
     # -- times ----------------------------------------------------------------------------------------------------
     def _put(self, work: _Work) -> None:
@@ -109,9 +120,11 @@ class Clock:
                 self._run(work)
 
     def _ready(self, stream: int) -> float:
-        """When a stream is through with what it has. The default stream waits for all others, and they for it."""
+        """When a stream is through with what it has. The default stream waits for others, and they for it."""
         if stream == 0:
-            return max(self._streams.values(), default=0.0)
+            return max((end for s, end in self._streams.items() if not s & NON_BLOCKING), default=0.0)
+        if stream & NON_BLOCKING:
+            return self._streams.get(stream, 0.0)
         return max(self._streams.get(stream, 0.0), self._streams.get(0, 0.0))
 
     def _run(self, work: _Work) -> None:
@@ -129,14 +142,15 @@ class Clock:
         if is_kernel:
             found = self._kernels.setdefault(work.name, [0, 0.0, takes, takes])
             found[:] = [found[0] + 1, found[1] + takes, min(found[2], takes), max(found[3], takes)]
-            self._counters.setdefault(work.name, Counter()).update(work.counters or {})
+            self._counters.setdefault(work.name, Counter())[id(work.counters)] += 1
         else:
             found = self._copies.setdefault(work.kind, [0, 0, 0.0])
             found[:] = [found[0] + 1, found[1] + work.amount, found[2] + takes]
 
     def _kernel_ns(self, work: _Work) -> float:
-        key = frozenset((work.counters or {}).items()), work.amount
+        key = id(work.counters), work.blocks, work.amount
         if key not in self._bounds:  # many launches are alike
+            self._known[id(work.counters)] = work.counters or {}
             counters = Counters(dict(work.counters or {}), blocks=work.blocks)
             self._bounds[key] = estimate(counters, gpu=self.spec, array_bytes=work.amount).time_ms * 1e6
         return self._bounds[key]

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+
+from warpschool.errors import WarpschoolError
+from warpschool.programs.tools import find_tools
+
 INVALID_VALUE, MEMORY_ALLOCATION = 1, 2
 INVALID_CONFIGURATION = 9
 INVALID_SYMBOL = 13
@@ -15,13 +21,17 @@ MISALIGNED_ADDRESS = 716
 LAUNCH_FAILURE = 719
 NOT_SUPPORTED = 801
 
-_NAMES = {
-    INVALID_VALUE: "cudaErrorInvalidValue", MEMORY_ALLOCATION: "cudaErrorMemoryAllocation",
-    INVALID_CONFIGURATION: "cudaErrorInvalidConfiguration", NO_KERNEL_IMAGE: "cudaErrorNoKernelImageForDevice",
-    LAUNCH_OUT_OF_RESOURCES: "cudaErrorLaunchOutOfResources", NOT_SUPPORTED: "cudaErrorNotSupported",
-}  # fmt: skip
-
 
 def name(error: int) -> str:
-    """What a launch was refused with."""
-    return _NAMES.get(error, f"cudaError {error}")
+    """What CUDA calls it."""
+    return _names().get(error, f"cudaError {error}")
+
+
+@cache
+def _names() -> dict[int, str]:
+    """All of them, off CUDA's header; none where that is not installed."""
+    try:
+        header = (find_tools().include / "driver_types.h").read_text("utf-8", "replace")
+    except (WarpschoolError, OSError):
+        return {}
+    return {int(number): name for name, number in re.findall(r"^\s+(cudaError\w+)\s*=\s*(\d+)", header, re.MULTILINE)}

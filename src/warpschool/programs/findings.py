@@ -61,13 +61,20 @@ class Findings:
         key = (kernel, kind, finding.line, finding.access, finding.detail)
         self._add(key, _Raw(kind, finding, kernel, launch, {}, hosts, freed or piece))
 
-    def kernel(self, kind: str, kernel: str, launch: int, hosts: tuple[Place, ...], **facts: Any) -> None:
-        """A kernel's end that was none of its own."""
-        self._add((kind, kernel, facts.get("line")), _Raw(kind, None, kernel, launch, facts, hosts, None))
+    def kernel(
+        self, kind: str, kernel: str, launch: int, hosts: tuple[Place, ...], piece: Piece | None = None, **facts: Any
+    ) -> None:  # fmt: skip
+        """A kernel's end that was none of its own, or what it did to an array as a whole."""
+        key = kind, kernel, facts.get("line"), piece.origin if piece is not None else None
+        self._add(key, _Raw(kind, None, kernel, launch, facts, hosts, piece))
 
     def host(self, kind: str, hosts: tuple[Place, ...], piece: Piece | None = None, **facts: Any) -> None:
         """Something that the host did."""
         self._add((kind, hosts), _Raw(kind, None, "", 0, facts, hosts, piece))
+
+    def has(self, hosts: tuple[Place, ...]) -> bool:
+        """Whether something is known of a place of the host's."""
+        return any(raw.hosts == hosts for raw in self.found.values())
 
     def leak(self, piece: Piece) -> None:
         """Memory that was never freed; those of one place in the program are one."""

@@ -73,7 +73,7 @@ class Routine:
         if piece is None or address + nbytes > piece.end:
             near = piece or self.arena.nearest(address)
             raise OutsideAllocation(near, address - near.start if near is not None else 0, nbytes)
-        piece.filled = True
+        piece.fill(piece.start, piece.end)
         self.nbytes += nbytes
         offset = address - piece.allocation.address
         strides = tuple(step * size for step in steps)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import ptxsim
-from ptxsim import Memory, Module, SimKernel, texture
+from ptxsim import Memory, Module, SimKernel, Touched, texture
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTooLarge,
@@ -36,10 +36,12 @@ from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
 from warpschool.programs.findings import Findings, Process, asking
 from warpschool.programs.hosts import Loaded, Place, frames
+from warpschool.programs.linker import link
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
 from warpschool.programs.report import Call
+from warpschool.programs.streams import NOTHING, Access, Bytes, Streams
 from warpschool.programs.tools import find_tools
-from warpschool.programs.wire import DEVICE_PROPERTIES, REQUESTS, Fields, MemoryKind, answer
+from warpschool.programs.wire import DEVICE_PROPERTIES, NON_BLOCKING, REQUESTS, Fields, MemoryKind, answer
 
 MEMORY_BYTES = 3 << 30
 _STEPS = 1 << 36
@@ -52,6 +54,10 @@ _DEFAULT_KIND = 4
 _FORMATS = {0: "i", 1: "u", 2: "f"}
 """cudaChannelFormatKind -> NumPy's letter"""
 _MOST_CALLS = 100_000
+_MOST_FOLLOWED = 64 << 20
+"""Bytes of an allocation whose use by several streams is followed."""
+_SMALL_LAUNCH = 20_000
+"""Instructions of warps."""
 _ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")
 
 
@@ -96,6 +102,12 @@ class _Function:
     name: str
     readable: str
     kernel: SimKernel | None = None
+    last: tuple[Dim3, int] | None = None
+    """the grid of its last launch, and the instructions that its warps needed"""
+
+    def is_small(self, grid: Dim3) -> bool:
+        """Whether handing blocks to a second thread would take longer than running them."""
+        return self.last is not None and self.last[0] == grid and self.last[1] < _SMALL_LAUNCH
 
 
 @dataclass
@@ -130,8 +142,9 @@ class Session:
         self.arena = Arena(self.memory)
         self.findings = Findings(self.arena)
         self.clock = Clock(self.spec)
+        self.streams = Streams()
         self.process = Process(0)
-        self._modules: dict[int, bytes] = {}
+        self._modules: dict[int, list[bytes]] = {}
         self._parsed: dict[int, Module] = {}
         self._functions: dict[int, _Function] = {}
         self._resources: dict[int, dict[str, Resources]] = {}
@@ -142,6 +155,8 @@ class Session:
         self._work = 0
         self._translated: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
+        self._ignored: tuple[tuple[Place, ...], dict[str, object]] | None = None
+        self._status = 0
         self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
 
     def handle(self, request: int, fields: Fields) -> bytes | None:
@@ -181,17 +196,21 @@ class Session:
 
     # -- kernels and variables ------------------------------------------------------------------------------------
     def _module(self, f: Fields) -> None:
-        number = f.u64()
-        self._modules[number] = f.bytes()
+        """A module; of files that are linked each brings its part."""
+        self._modules.setdefault(f.u64(), []).append(f.bytes())
 
     def _function(self, f: Fields) -> None:
         number, module = f.u64(), f.u64()
         self._functions[number] = _Function(module, f.text(), f.text())
 
+    def _ptx(self, number: int) -> str:
+        """A module's text. Raises PtxSyntaxError where its parts do not fit together."""
+        return link([part.decode("utf-8", "replace") for part in self._modules[number]])
+
     def parsed(self, number: int) -> Module:
         """A module, parsed and its variables placed when it is first needed. Raises SimulationError."""
         if number not in self._parsed:
-            module = ptxsim.parse(self._modules[number].decode("utf-8", "replace"))
+            module = ptxsim.parse(self._ptx(number))
             for name, allocation in module.place(self.memory).items():
                 object.__setattr__(allocation, "name", f"{name} of module {number}")
                 self.arena.adopt(MemoryKind.SYMBOL, allocation, readable_symbol(name))
@@ -223,7 +242,7 @@ class Session:
         if function.module not in self._resources:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "module.ptx"
-                path.write_bytes(self._modules[function.module])
+                path.write_text(self._ptx(function.module), "utf-8")
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
                 command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
@@ -288,23 +307,83 @@ class Session:
         params += bytes(kernel.body.param_bytes - len(params))
         if self.records is not None:
             self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
+        self.streams.begin(stream)
+        watched = {piece.allocation.address: piece for piece in self._watched()}
         try:
             self._afford(number, (bx, by, bz))
             record = kernel.launch(
                 (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
                 step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
-                cooperative=bool(cooperative), threads=self._threads,
+                cooperative=bool(cooperative), threads=1 if function.is_small((gx, gy, gz)) else self._threads,
+                watch=[piece.allocation for piece in watched.values()],
             )  # fmt: skip
         except PtxsimError as problem:
             self._fail(problem, function, callers)
             return
-        self._work += record.counters.get("warp_instructions", 0)
+        function.last = (gx, gy, gz), record.counters.get("warp_instructions", 0)
+        self._work += function.last[1]
         if record.printed:
             self.printed += record.printed.encode("utf-8", "surrogateescape")
         nbytes = self._array_bytes(params)
         self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
         for hazard in record.hazards:
             self._hazard(hazard, function, callers)
+        told = {touched.address: touched for touched in record.touched or ()}
+        for address, piece in watched.items():
+            if address in told:
+                self._touch(piece, told[address], function, stream, callers)
+            elif record.touched is None:  # anything may have been written
+                piece.keep(None)
+
+    def _watched(self) -> list[Piece]:
+        """What a launch is to tell its accesses to: what has unwritten bytes, and with several streams all else too."""
+        several = self.streams.several
+        live = (p for p in self.arena.live.values() if p.start == p.allocation.address)
+        return [p for p in live if p.has_holes or (several and p.nbytes <= _MOST_FOLLOWED)]
+
+    def _touch(
+        self, piece: Piece, touched: Touched, function: _Function, stream: int, callers: tuple[int, ...]
+    ) -> None:  # fmt: skip
+        """Notes reads of what nobody has ever written, and accesses that streams leave unordered."""
+        if piece.has_holes:
+            self._fill_holes(piece, touched, function, callers)
+        if self.streams.several:
+            reads, writes = (Bytes.of(mask, touched.granule) for mask in (touched.accessed, touched.stored))
+            places, name = self.process.places(callers), function.readable
+            self._in_stream(stream, piece, f"kernel {name}", reads, writes, places, kernel=name)
+
+    def _fill_holes(self, piece: Piece, touched: Touched, function: _Function, callers: tuple[int, ...]) -> None:
+        read, stored = (
+            np.repeat(mask, touched.granule)[: piece.nbytes] for mask in (touched.read_first, touched.stored)
+        )
+        holes = piece.holes
+        unwritten = holes & read
+        if unwritten.any() and not self._exchanges(function.module):
+            facts = {"offset": int(unwritten.argmax()), "bytes": int(np.count_nonzero(unwritten))}
+            places = self.process.places(callers)
+            self.findings.kernel("global-uninitialized", function.readable, self.launches, places, piece, **facts)
+        piece.keep(holes & ~(read | stored))
+        piece.filled = piece.filled or bool(stored.any())
+
+    def _in_stream(
+        self, stream: int, piece: Piece, what: str, reads: Bytes, writes: Bytes, places: tuple[Place, ...], *,
+        kernel: str = "",
+    ) -> None:  # fmt: skip
+        """Notes an access to memory that nothing orders behind one of another stream's work."""
+        now = Access(stream, self.streams.moment(stream), what, reads, writes)
+        before = self.streams.access(piece.number, now)
+        if before is None:
+            return
+        streams = tuple(s & ~NON_BLOCKING for s in (stream, before.stream))
+        facts = {"does": what, "other": before.what, "streams": streams}
+        if kernel:
+            self.findings.kernel("stream-race", kernel, self.launches, places, piece, **facts)
+        else:
+            self.findings.host("stream-race", places, piece, **facts)
+
+    def _exchanges(self, module: int) -> bool:
+        """Whether its code swaps values: an atomic that may be the first to write somewhere."""
+        return any(b".exch." in part for part in self._modules[module])
 
     def _afford(self, number: int, block: Dim3) -> None:
         """Takes a launch from the budget. Raises StepLimitExceeded or KernelTooLarge."""
@@ -376,7 +455,7 @@ class Session:
         self._unchecked = self.process.places(f.callers()), {"kernel": function.readable, **facts}
 
     def _error_seen(self, f: Fields) -> None:
-        self._unchecked = None
+        self._unchecked = self._ignored = None
 
     # -- memory ---------------------------------------------------------------------------------------------------
     def _allocate(self, f: Fields) -> bytes:
@@ -437,9 +516,29 @@ class Session:
         if before is not None and not self._may_be_filled(before):
             self.findings.host("copy-uninitialized", places, before, bytes=width * height * depth)
         if after is not None:
-            after.filled = True
+            after.fill(to, to + (depth - 1) * to_slice + (height - 1) * to_row + width)
+        ends_ = (before, source, row), (after, to, to_row)
+        self._order_copy(_COPY_KINDS[kind], stream, *ends_, (width, height, depth), places)
+        if blocking:
+            self.streams.host_waits(stream=stream)
         self.clock.copy(_COPY_KINDS[kind], stream, width * height * depth, blocking=bool(blocking))
         return self._answer(0)
+
+    def _order_copy(
+        self, kind: str, stream: int, source: tuple[Piece | None, int, int], to: tuple[Piece | None, int, int],
+        box: tuple[int, int, int], places: tuple[Place, ...],
+    ) -> None:  # fmt: skip
+        """Looks at a copy's order in its stream; of a box with gaps between its rows nothing is said."""
+        self.streams.begin(stream)
+        width, height, depth = box
+        if not self.streams.several or depth > 1:
+            return
+        for (piece, start, row), writes in ((source, False), (to, True)):
+            if piece is None or (height > 1 and row != width):
+                continue
+            used = Bytes(start - piece.start, start - piece.start + width * height)
+            reads, written = (NOTHING, used) if writes else (used, NOTHING)
+            self._in_stream(stream, piece, f"{kind} copy", reads, written, places)
 
     def _may_be_filled(self, piece: Piece) -> bool:
         """Whether the host can have written there, a copy, or a kernel."""
@@ -486,7 +585,9 @@ class Session:
             return self._answer(errors.INVALID_VALUE)
         piece = self.arena.at(to)
         assert piece is not None
-        piece.filled = True
+        piece.fill(to, last)
+        to_fill = (piece, to, row)
+        self._order_copy("set", stream, (None, 0, 0), to_fill, (width, height, depth), places)
         self.clock.copy("set", stream, width * height * depth, blocking=False)
         return self._answer(0)
 
@@ -603,18 +704,22 @@ class Session:
         if places and (error := self._note("synchronize", places, name=_WAITS[what], stream=stream)):
             self.fatal = self.fatal or error
         self.clock.join(stream if what == 1 else None)
+        self.streams.host_waits(stream=stream if what == 1 else None, event=stream if what == 2 else None)
         return self._answer(self.fatal)
 
     def _event_record(self, f: Fields) -> None:
         event, stream = f.many(2)
         self._note("event", stream=stream)
         self.clock.record(event, stream)
+        self.streams.record(event, stream)
 
     def _event_destroy(self, f: Fields) -> None:
         """Its time stays: nobody else gets its number."""
 
     def _stream_wait(self, f: Fields) -> None:
-        self.clock.wait(*f.many(2))
+        stream, event = f.many(2)
+        self.clock.wait(stream, event)
+        self.streams.wait(stream, event)
 
     def _stream_destroy(self, f: Fields) -> None:
         """Its work goes on to its end."""
@@ -631,7 +736,11 @@ class Session:
 
     # -- failures and the end -----------------------------------------------------------------------------------------
     def _api_error(self, f: Fields) -> None:
-        """The call itself has told the program."""
+        """The call itself has told the program, which may not have looked."""
+        error, call = f.u64(), f.text()
+        places = self.process.places(f.callers())
+        if self._ignored is None and not self.fatal and self.fault is None and not self.findings.has(places):
+            self._ignored = places, {"error": errors.name(error), "call": call}
 
     def _unsupported(self, f: Fields) -> bytes:
         call = f.text()
@@ -661,8 +770,8 @@ class Session:
         return self._answer(0)
 
     def _goodbye(self, f: Fields) -> bytes:
-        self.ended = True
-        return self._answer(0, self.at_end(f.u64()))
+        self.ended, self._status = True, f.u64()
+        return self._answer(0, self.at_end(self._status))
 
     def close(self) -> None:
         """Lets its memory go as soon as nobody else holds it, and not when circles are looked for."""
@@ -673,7 +782,10 @@ class Session:
         if self._unchecked is not None:
             places, facts = self._unchecked
             kernel = str(facts.pop("kernel"))
-            self.findings.kernel("unchecked-launch", kernel, 0, places, **facts)
+            self.findings.kernel("unchecked-launch", kernel, 0, places, None, **facts)
+        if self._ignored is not None and self.ended and not self._status:
+            places, facts = self._ignored
+            self.findings.host("ignored-error", places, **facts)
         if leaks and self.ended and not self.fatal:  # a lost device takes no cudaFree
             for piece in self._left:
                 self.findings.leak(piece)

@@ -106,7 +106,7 @@ SHIM = Path(__file__).with_name("shim")
 HEADERS = SHIM / "include"
 """Headers of libraries whose first calls are ours, for machines without NVIDIA's."""
 NAME = "libwarpcudart.so"
-STANDS_FOR = ("libcudart.so", "libcublas.so", "libcuda.so")
+STANDS_FOR = ("libcudart.so", "libcudart_static.so", "libcublas.so", "libcuda.so", "libcurand.so", "libnvrtc.so")
 """What a program may ask the linker for."""
 
 

@@ -7,6 +7,8 @@ import struct
 from enum import IntEnum
 from pathlib import Path
 
+NON_BLOCKING = 1 << 40
+"""In a stream's number: it does not wait for the default stream, nor that for it."""
 _TEXT = Path(__file__).with_name("shim").joinpath("wire.h").read_text("utf-8")
 
 

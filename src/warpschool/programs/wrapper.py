@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpschool.programs.build import DEFAULT_ARCH, earlier_options, link_options, object_options, runtime_library
+from warpschool.programs.build import DEFAULT_ARCH, header_options, link_options, object_options, runtime_library
 from warpschool.programs.tools import find_tools
 
-_VALUED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code", "-cudart", "--cudart",
+REPLACED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code", "-cudart", "--cudart",
            "-ccbin", "--compiler-bindir")  # fmt: skip
+"""Options that choose what is chosen here, each with a value."""
 _DROPPED = ("-lcudart", "-lcudart_static", "--no-compress", "-lineinfo", "--generate-line-info", "-compress-mode")
 _NO_LINK = ("-c", "--compile", "-dc", "--device-c", "-dw", "-E", "--preprocess", "-ptx", "--ptx", "-cubin", "--cubin",
             "-fatbin", "--fatbin", "-cuda", "--cuda", "-M", "-MM", "--generate-dependencies", "-lib", "--lib",
@@ -26,8 +27,9 @@ def nvcc_command(words: Sequence[str], *, arch: str = DEFAULT_ARCH) -> list[str]
         return [str(tools.nvcc), *words]
     kept = list(_kept(words))
     runtime = runtime_library(tools)
-    earlier = earlier_options(tools, runtime) if any(word.endswith(".cu") for word in words) else []
-    command = [str(tools.nvcc), *object_options(tools, arch), *earlier, *kept]
+    compiles = any(word.endswith(".cu") or word in ("cu", "-dc", "--device-c") for word in words)
+    headers = header_options(tools, runtime) if compiles else []
+    command = [str(tools.nvcc), *object_options(tools, arch), *headers, *kept]
     if any(word in _NO_LINK for word in words):
         return command
     without_compiler = link_options(tools, runtime)[2:]
@@ -41,8 +43,8 @@ def _kept(words: Sequence[str]) -> list[str]:
     for word in words:
         if skip:
             skip = False
-        elif word in _VALUED:
+        elif word in REPLACED:
             skip = True
-        elif not word.startswith(tuple(f"{name}=" for name in _VALUED)) and not word.startswith(_DROPPED):
+        elif not word.startswith(tuple(f"{name}=" for name in REPLACED)) and not word.startswith(_DROPPED):
             found.append(word)
     return found

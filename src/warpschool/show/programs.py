@@ -74,6 +74,14 @@ _HOST: dict[str, Callable[[Facts], str]] = {
     "copy-freed": lambda f: f"a copy {_SIDES[f['side']]} {f['name']}, which was freed before",
     "copy-pointer": _copy_pointer,
     "copy-uninitialized": lambda f: f"copies {f['bytes']:,} bytes of {f['name']}, into which nothing was ever written",
+    "global-uninitialized": lambda f: (
+        f"the kernel reads {f['bytes']:,} bytes of {f['name']} that nothing was ever written to, from byte "
+        f"{f['offset']:,} on"
+    ),
+    "stream-race": lambda f: (
+        f"{f['does']} in stream {f['streams'][0]} and {f['other']} in stream {f['streams'][1]} use the same bytes of "
+        f"{f['name']}, one of them writes, and nothing orders them: an event or a synchronisation is missing"
+    ),
     "host-access": lambda f: (
         f"host code uses device memory{_of(f)}: copy it with cudaMemcpy, or allocate it with cudaMallocManaged"
     ),
@@ -85,6 +93,7 @@ _HOST: dict[str, Callable[[Facts], str]] = {
         f"the launch failed with {f['error']} and nobody asked: grid {f['grid']}, block {f['block']}, "
         f"{f['shared']:,} bytes of dynamic shared memory"
     ),
+    "ignored-error": lambda f: f"{f['call']} failed with {f['error']}, and the program did not look",
     "unsupported-call": lambda f: f"the simulator has no {f['call']}",
     "crash": _crash,
 }  # fmt: skip

@@ -23,7 +23,7 @@ from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
 from warpschool.device import get_device, gpu_problem
 from warpschool.device.measurement import Rules
-from warpschool.errors import CompilerMissing, CourseError, GradingError, NotMeasured, WarpschoolError
+from warpschool.errors import CompilerMissing, ContractError, CourseError, GradingError, NotMeasured, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, graded_functions
 from warpschool.grading.submission import Submission
 from warpschool.grading.verdicts import Judgement, Verdict, judge
@@ -274,7 +274,7 @@ def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures:
     """
     if any(array.is_given and (array.dtype.kind != "f" or array.shape is None) for array in small.arrays.values()):
         raise NotMeasured("not timed: random numbers are no input for it")
-    plan = _enlarged(contract, small)
+    plan = enlarged(contract, small)
     program = Program(contract, device="gpu", constants=plan.constants)
     run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(0)))
 
@@ -302,13 +302,16 @@ def product_flop(plan: Plan) -> float:
     return 2.0 * sizes["M"] * sizes["N"] * sizes["K"] * sizes.get("BATCH", 1)
 
 
-def _enlarged(contract: Contract, small: Plan) -> Plan:
-    """The same case with its sizes doubled until the arrays are large enough or the work is."""
+def enlarged(contract: Contract, small: Plan) -> Plan:
+    """The same case with its sizes doubled until the arrays are large enough or the work is, or the kernel refuses."""
     integers = {name for name, value in small.scalars.items() if isinstance(value, int)}
     plan = small
     while array_bytes(plan) < _TARGET_BYTES and product_flop(plan) * 8 <= _MAX_FLOP:
         doubled = {name: value * (2 if name in integers else 1) for name, value in plan.scalars.items()}
-        plan = contract.bind(doubled, constants=small.constants)
+        try:
+            plan = contract.bind(doubled, constants=small.constants)
+        except ContractError:  # the kernel takes no such sizes: a filter's rows are constants, for example
+            return plan
     return plan
 
 

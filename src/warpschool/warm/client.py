@@ -26,7 +26,9 @@ COMMAND, GRADER = "command", "grader"
 COMMANDS = (["check"], ["hint"], ["status"], ["profile"], ["diff"])
 """Commands that may be begun again from the start, should a warm process fail half-way."""
 INTERRUPT, STOP, CONTINUE = b"I", b"Z", b"C"
-IGNORABLE = (signal.SIGINT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT)
+IGNORABLE = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTSTP", "SIGHUP", "SIGTERM", "SIGQUIT") if hasattr(signal, name)
+]
 """Signals that a process may have been started to ignore; `nohup` does so."""
 SIZE_BYTES = 4
 _REQUEST_S = 5.0  # for the first answer; a process that does not give it hangs

@@ -10,7 +10,6 @@ import ctypes
 import importlib
 import io
 import os
-import resource
 import signal
 import sys
 import tempfile
@@ -51,6 +50,8 @@ def become(request: dict[str, Any], files: list[int], server: str) -> None:
 
 
 def _take_limits(request: dict[str, Any]) -> None:
+    import resource
+
     os.umask(request["umask"])
     os.sched_setaffinity(0, request["processors"])
     os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import array
 import contextlib
-import fcntl
 import gc
 import importlib
 import json
 import os
-import resource
 import selectors
 import signal
 import socket
@@ -22,6 +20,7 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ptxsim import system
 from warpschool.compile import find_compiler
 from warpschool.compile.toolchain import Toolchain
 from warpschool.compile.worker import CompilerProcess, pool
@@ -220,8 +219,7 @@ class Server:
     def _about(self) -> dict[str, Any]:
         with open("/proc/self/status", "rb") as file:
             memory = next((int(line.split()[1]) << 10 for line in file if line.startswith(b"VmRSS")), 0)
-        used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-        spent_s = sum(usage.ru_utime + usage.ru_stime for usage in used) + sum(map(_spent_s, pool.idle_pids()))
+        spent_s = sum(os.times()[:4]) + sum(map(_spent_s, pool.idle_pids()))
         return {
             "pid": os.getpid(), "memory_bytes": memory, "served": self._served, "running": len(self._checks),
             "waits_s": self._idle_s,
@@ -304,9 +302,7 @@ def main() -> None:
     if place.socket_path() != path:
         return
     lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    if not system.lock(lock):
         return
     load()
     if place.socket_path() != path:  # edited meanwhile: what is loaded may be of both
@@ -343,8 +339,7 @@ def _clean(path: str) -> None:
         with contextlib.suppress(OSError):
             lock = os.open(f"{folder}/{name}", os.O_RDWR | os.O_CLOEXEC)
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for left in (name, name.removesuffix(".lock")):
+                for left in (name, name.removesuffix(".lock")) if system.lock(lock) else ():
                     with contextlib.suppress(FileNotFoundError):
                         os.unlink(f"{folder}/{left}")
             finally:

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -144,6 +145,19 @@ def test_a_missing_gpu_is_what_the_machine_lacks():
     result = run("check", "lab00/01", "--kernel", SAXPY.solution, "--device", "gpu")
     assert result.exit_code == LACKING
     assert "no GPU" in result.stderr
+
+
+def test_a_kernel_may_come_through_a_pipe(tmp_path):
+    """What the shell's `<(...)` gives can be read once."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(Path(SAXPY.solution).read_bytes()), daemon=True)
+    writer.start()
+    result = run("check", "lab00/01", "--kernel", pipe, "--json")
+    writer.join(60)
+    assert json.loads(result.stdout)["verdict"] == "AC"
+    refused = run("check", "lab00/01", "--kernel", pipe, "--watch")
+    assert refused.exit_code and "is a pipe" in refused.output
 
 
 def test_check_of_a_step_for_one_kind_of_gpu():

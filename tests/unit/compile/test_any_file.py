@@ -176,3 +176,8 @@ def test_commands_take_such_a_file(project):
     assert told.exit_code == 0, told.output
     stepped = runner.invoke(app, ["debug", path, "--size", "n=100", "--commands", "break 9; continue; print i"])
     assert stepped.exit_code == 0 and "k.cu" in stepped.output
+
+
+def test_a_pragma_before_a_kernel_is_not_its_name():
+    text = device_part('_Pragma("nv_diag_suppress 177")\n__global__ void fill(float* x) { *x = 1; }\nint main() {}\n')
+    assert '_Pragma("nv_diag_suppress 177")\nextern "C" __global__ void fill' in text

@@ -162,7 +162,7 @@ def test_a_worker_that_sends_nonsense_is_put_down():
     worker = CompilerProcess(find_toolchain())
     process = worker._process
     read, write = os.pipe()
-    worker._out = read
+    worker._pipes._out = read
     os.write(write, b"\xff" * 64)
     with pytest.raises(CompileLimitError):
         worker.compile(Request(TINY, "k.cu", ["-arch=compute_80"]), CompileLimits())

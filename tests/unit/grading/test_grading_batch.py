@@ -92,10 +92,10 @@ def test_a_store_that_cannot_be_written_says_so(tmp_path, store):
         store.put(job_of(), job_of().failed("x", Verdict.BAD))
 
 
-def test_more_workers_need_dask(store, monkeypatch):
+def test_workers_elsewhere_need_dask(store, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ToolMissing, match="warpschool\\[cluster\\]"):
-        list(cluster.run([job_of(), job_of(WRONG)], store=store, workers=2))
+        list(cluster.run([job_of(), job_of(WRONG)], store=store, scheduler="tcp://127.0.0.1:1"))
 
 
 def children_of(pid: int, *, name: str) -> list[int]:
@@ -118,6 +118,16 @@ def children_of(pid: int, *, name: str) -> list[int]:
     return found
 
 
+NURSERY = "warpschool.grading.nursery"
+
+
+def checks_of(pid: int) -> list[int]:
+    """Checks that are at work below a grader: forks of forks of what it started."""
+    found = children_of(pid, name=NURSERY)
+    above = {child: int(Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[1]) for child in found}
+    return [child for child in found if above.get(above[child], 0) in found]
+
+
 def until(condition, seconds=240.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
@@ -133,10 +143,11 @@ def test_a_check_that_is_killed_from_outside_is_done_again(store, tmp_path, monk
     killed = []
 
     def kill():
-        for name in ("warpschool.grading.child", "compile/child.py"):
-            found = until(lambda name=name: [p for p in children_of(os.getpid(), name=name) if p not in spared])
+        looks = (lambda: checks_of(os.getpid())), (lambda: children_of(os.getpid(), name="compile/child.py"))
+        for look in looks:
+            found = until(lambda look=look: [p for p in look() if p not in spared])
             os.kill(found[0], signal.SIGKILL)
-            killed.append(name)
+            killed.append(found[0])
 
     job = job_of(RIGHT + b"// killed twice\n")
     _ = job.key  # starts this process's own compiler, which is not the one to kill
@@ -160,7 +171,7 @@ def test_a_killed_grader_leaves_no_check_behind(store, tmp_path):
     process = subprocess.Popen([sys.executable, str(script), str(store.folder)])
     try:
         until(lambda: list(store.folder.glob("*/*.json")))
-        (check,) = until(lambda: children_of(process.pid, name="warpschool.grading.child"))
+        (check,) = until(lambda: checks_of(process.pid))
     finally:
         process.kill()
         process.wait()
@@ -170,7 +181,6 @@ def test_a_killed_grader_leaves_no_check_behind(store, tmp_path):
 
 @pytest.mark.slow
 def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, tmp_path):
-    pytest.importorskip("distributed")
     known = map(specimens.read, specimens.paths(SPECIMENS))
     several = [job_of(specimen.source(SOLUTIONS).encode()) for specimen in known]
     alone = Store(tmp_path / "alone")
@@ -178,9 +188,10 @@ def test_two_workers_give_the_same_bytes_and_a_killed_one_loses_nothing(store, t
     killed = []
     for number, _ in enumerate(cluster.run(several, store=store, workers=2)):
         if number == 1:
-            worker = children_of(os.getpid(), name="multiprocessing")[-1]
-            os.kill(worker, signal.SIGKILL)
-            killed.append(worker)
+            killed = until(lambda: checks_of(os.getpid()))
+            os.kill(killed[-1], signal.SIGKILL)
+        if number == 3:
+            os.kill(min(children_of(os.getpid(), name=NURSERY)), signal.SIGKILL)
     assert killed
     assert {job: store.get(job).to_json() for job in several} == {j: r.to_json() for j, r in expected.items()}
 

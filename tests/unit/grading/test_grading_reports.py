@@ -88,8 +88,12 @@ def test_a_renamed_file_is_offered_by_its_header(tmp_path):
     (folder / "gus" / "notes.cu").write_text("// nothing\n")
     (folder / "7").mkdir()
     (folder / "7" / "01.cu").write_text(solution("lab00/01"))  # a student's number is no lab's
+    program = Course.find().step("lab14/04").starter.read_text()
+    (folder / "gus" / "mine.cu").write_text("\n".join(program.split("\n")[1:]) + "// finished\n")
+    (folder / "gus" / "hello.cu").write_text("#include <cstdio>\nint main()\n{\n    return 0;\n}\n")
     foreign = find_submissions(folder, Course.find())[1]
     assert offers(folder, foreign, Course.find()) == {
+        "gus/mine.cu": ("lab14_programs/04_solver",),
         "gus/final version.cu": ("lab02_tiling/01_tiled",), "gus/sum.cu": ("lab00_first_kernels/03_block_sum",),
         "7/01.cu": ("lab00_first_kernels/01_saxpy",),
     }  # fmt: skip

@@ -172,6 +172,26 @@ def test_a_launch_of_a_long_kernel_has_fewer_steps():
     assert found.verdict is Verdict.TLE and "its budget of" in found.seen
 
 
+ENDLESS = {
+    "arithmetic": "float s = 0; while (s < 3) s = s * 0.5f + 1; y[i] = s;",
+    "conflicts": "for (int k = 0; n; ++k) t[(threadIdx.x * 32 + k) % 64] += 1; y[i] = t[0];",
+    "scattered": "float s = 0; for (unsigned k = 0; s < 3; ++k) s = x[(threadIdx.x * 33 + k) % n]; y[i] = s;",
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_an_endless_loop_ends_by_what_its_turns_cost(kind):
+    """An access of shared memory, or one that scatters, takes many times as long as an instruction that computes."""
+    kernel = load(variant(ENDLESS[kind]))
+    kernel.reference = lambda: load(STEP)
+    found = judgement(kernel.run, {"n": 64}, kernel.inputs({"n": 64}, np.random.default_rng(5)))
+    assert found.verdict is Verdict.TLE
+    counted = found.__cause__.counted
+    assert submission.ENDLESS_WORK <= submission._work(counted) <= 3 * submission.ENDLESS_WORK
+    accesses = counted["shared_load_requests"] + counted["global_load_requests"]
+    assert accesses < submission.ENDLESS_WORK // 4, "each of them counts several times"
+
+
 def test_the_gravest_hazard_speaks():
     found = judgement(run, "t[threadIdx.x] = 0; if (i < n) y[i] = t[threadIdx.x ^ 32];\n    y[i + 64] = 1;")
     assert found.verdict is Verdict.OOB

@@ -10,8 +10,9 @@ import textwrap
 
 from typer.testing import CliRunner
 
+from ptxsim import system
 from warpschool.cli.app import app
-from warpschool.grading import confinement, limits
+from warpschool.grading import confinement
 
 MAC = textwrap.dedent("""
     import ctypes, resource, sys
@@ -22,10 +23,15 @@ MAC = textwrap.dedent("""
             raise ValueError("current limit exceeds maximum limit")  # what macOS says
         real(which, values)
 
-    def no_library(name, *a, real=ctypes.CDLL, **k):
-        assert name is not None, "asked the C library for what only Linux has"
-        return real(name, *a, **k)
+    class Library:
+        def __init__(self, name, *a, real=ctypes.CDLL, **k):
+            self.real = real(name, *a, **k)
 
+        def __getattr__(self, name):
+            assert name not in ("prctl", "syscall"), "asked the C library for what only Linux has"
+            return getattr(self.real, name)
+
+    ctypes.CDLL = Library
     resource.setrlimit = refuse
 """)
 
@@ -42,10 +48,10 @@ def test_nothing_confines_and_nothing_is_asked_of_the_kernel(monkeypatch):
 
 
 def test_the_most_memory_is_told_by_the_system(monkeypatch):
-    linux = limits._peak_bytes()
+    linux = system.peak_bytes()
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert limits._peak_bytes() == used  # bytes there, kilobytes on Linux
+    assert system.peak_bytes() == used  # bytes there, kilobytes on Linux
     assert linux > 1 << 20
 
 
@@ -58,8 +64,7 @@ def test_a_limit_of_address_space_that_is_refused_is_left_out():
 def test_a_check_ends_with_whoever_asked_for_it():
     """Without Linux's signal it looks itself whether its parent is there."""
     child = MAC + (
-        "ctypes.CDLL = no_library\n"
-        "import os, time\nfrom warpschool.grading.child import _die_with_parent\n_die_with_parent()\n"
+        "import os, time\nfrom ptxsim import system\nsystem.die_with_parent(os.getppid())\n"
         "print(os.getpid(), flush=True)\ntime.sleep(60)"
     )
     parent = f"import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', {child!r}])\nsys.stdin.read()"

@@ -17,8 +17,8 @@ WRONG_WAY: set[tuple[str, str]] = set()
 CIRCLES: set[str] = set()
 """The first module, by name, of every circle."""
 _FACE = (
-    "adders", "cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "tensormap",
-    "texture",
+    "adders", "cache", "counters", "errors", "finding", "fragments", "isa", "lazy", "limits", "oracle", "system",
+    "tensormap", "texture",
 )  # fmt: skip
 FACE = {f"ptxsim.{name}" for name in _FACE}
 """Modules of the simulator that others may import, beside the package itself."""

@@ -145,3 +145,59 @@ def test_the_first_cell_of_a_notebook_server_works(tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"in {tmp_path / 'course'} " in done.stdout
     assert (tmp_path / "course/labs/lab00_first_kernels/lab00_first_kernels.ipynb").is_file()
+
+
+def test_a_server_without_an_index_finds_the_wheel(tmp_path, monkeypatch):
+    (cell,) = re.findall(r"^```python\n(from pathlib.+?)^```", START, flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "data").mkdir()
+    wheel = tmp_path / "data" / "warpschool-9.9-py3-none-any.whl"
+    wheel.write_text("")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    exec("\n".join(line for line in cell.splitlines() if not line.startswith(("%", "!"))), names)
+    assert Path(str(names["wheel"])).resolve() == wheel and "%pip install --quiet {wheel}" in cell
+
+
+def test_the_first_lines_on_windows_are_those_of_other_systems():
+    (lines,) = re.findall(r"^```\n(py -3.+?)^```", START, flags=re.MULTILINE | re.DOTALL)
+    assert "[lab]'" in lines and lines.rstrip().endswith("warpschool lab")
+
+
+def test_runners_of_other_systems_take_actions_by_version_and_files_that_are_there():
+    yaml = pytest.importorskip("yaml")
+    path = ROOT / ".github" / "workflows" / "platforms.yml"
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    steps = [step for job in jobs.values() for step in job["steps"]]
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@v\d+", step["uses"]) for step in steps if "uses" in step)
+    runs = "\n".join(step.get("run", "") for step in steps)
+    named = re.findall(r"[\w./]+\.(?:py|cu|txt)\b|\.ci/run", runs)
+    assert named and all((ROOT / name).is_file() for name in named)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(f"\n{target}:" in makefile for target in re.findall(r"^make ([\w-]+)", runs, flags=re.MULTILINE))
+    machines = {row["runner"].split("-")[0] for row in jobs["suite"]["strategy"]["matrix"]["include"]}
+    assert machines == {"ubuntu", "macos", "windows"}
+
+
+def test_a_citation_names_the_version():
+    assert f"version: {PYPROJECT['project']['version']}\n" in (ROOT / "CITATION.cff").read_text("utf-8")
+
+
+def test_every_python_of_the_runners_is_one_that_the_package_names():
+    named = {line.rsplit(" ", 1)[1] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
+    runners = (ROOT / ".github" / "workflows" / "platforms.yml").read_text("utf-8")
+    assert set(re.findall(r'python: "([\d.]+)"', runners)) == named
+
+
+@pytest.mark.parametrize("activated", [True, False])
+def test_continuous_integration_sees_no_other_environment(activated, tmp_path):
+    """What `make` is started with, told by a make of our own."""
+    for folder in ("other", "tools"):
+        (tmp_path / folder / "bin").mkdir(parents=True)
+    make = tmp_path / "tools" / "bin" / "make"
+    make.write_text('#!/bin/sh\necho "$PATH|${VIRTUAL_ENV:-}|${PYTHONPATH:-}|$CI|$1"\n')
+    make.chmod(0o755)
+    other = str(tmp_path / "other")
+    path = f"{other}/bin:{make.parent}:/usr/bin:/bin" if activated else f"{make.parent}:/usr/bin:/bin"
+    more = {"VIRTUAL_ENV": other, "PYTHONPATH": other} if activated else {}
+    done = subprocess.run([ROOT / ".ci" / "run"], env={"PATH": path, **more}, capture_output=True, text=True)
+    assert done.stdout.strip() == f"{make.parent}:/usr/bin:/bin|||true|test", done.stderr

@@ -11,6 +11,7 @@ from warpcourse import experiments
 from warpschool.course import Course
 from warpschool.device import get_device
 from warpschool.harness.launcher import run_kernel
+from warpschool.inspect.timing import benchmark_host
 from warpschool.notebook import cells, runs
 from warpschool.show.page import Shown
 from warpschool.show.table import small_table
@@ -151,7 +152,7 @@ def test_the_timed_works_do_what_they_say():
 
 def test_host_time_waits_for_the_device():
     log = []
-    summary = experiments.host_time(lambda: log.append("work"), wait=lambda: log.append("wait"))
+    summary = benchmark_host(lambda: log.append("work"), wait=lambda: log.append("wait"))
     assert summary.n >= 5 and summary.min_ms >= 0
     timed = log[2:]  # the first two are the warm-up
     assert timed[:3] == ["wait", "work", "wait"]

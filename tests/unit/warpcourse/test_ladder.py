@@ -130,36 +130,43 @@ def test_thesis_table_has_a_value_for_every_column():
     assert {len(values) for values in lab.GTX1080.values()} == {len(lab.COLUMNS)}
 
 
-def test_thesis_table_takes_ours_from_records_only(monkeypatch):
-    monkeypatch.setattr(lab, "measured", lambda course: ())
-    assert lab.our_columns() == ()
-    assert "no recorded runs" in repr(lab.table_six())
-    values = {k: v for k, v in row().items() if k not in ("reference_ms", "stable")}
-    made_up = ladder.Measured("NVIDIA H200 PCIe", **values)
-    monkeypatch.setattr(lab, "measured", lambda course: (made_up,))
-    ours, theirs = lab.our_columns()
-    assert ours.values["time in ms"] == 2.0 and theirs.values["time in ms"] == 1.0
-    assert ours.values["share of the peak"] == pytest.approx(20 / 66.9, rel=0.01)
-    assert ours.values["global load efficiency"] == 1
-    assert ours.values["L2 hits of reads"] is None  # no Nsight record has this device
-    assert "not recorded" in repr(lab.table_six())
-
-
-def test_thesis_table_takes_nsight_records_of_the_same_run(course, monkeypatch):
+def nsight_record(course, device: str, *, whole: bool = True) -> None:
     folder = course.root / "benchmarks" / "results"
-    folder.mkdir(parents=True)
-    rows = [{"who": "cuBLAS", "note": "U not shared", "values": {"instructions per clock": 3.5, "occupancy": None}}]
-    (folder / "table6_x.json").write_text(json.dumps({"device": "NVIDIA X", "rows": rows}))
-    assert lab.counted_by_nsight(course, "NVIDIA X", "cuBLAS", "U not shared")["instructions per clock"] == 3.5
-    assert lab.counted_by_nsight(course, "NVIDIA Y", "cuBLAS", "U not shared") == {}
-    recorded = lab.counted_by_nsight(Course.find(), "NVIDIA H200", "08_batched", "U not shared")
-    assert recorded["DRAM read in GB/s"] > 0 and 0 < recorded["L2 hits of reads"] < 1
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {"who": who, "note": note, "time_ms": time_ms, "values": {"instructions per clock": 3.5, "occupancy": None}}
+        for note in lab.NOTES for who, time_ms in (("08_batched", 2.0), ("cuBLAS", 1.0))
+    ][: None if whole else 2]  # fmt: skip
+    record = {"device": device, "batch": 1000, "size": 1000, "rows": rows}
+    (folder / f"table6_{device.split()[-1]}.json").write_text(json.dumps(record))
 
 
-def test_unknown_devices_have_no_peak(monkeypatch):
-    made_up = ladder.Measured("NVIDIA X", **{k: v for k, v in row().items() if k not in ("reference_ms", "stable")})
-    monkeypatch.setattr(lab, "measured", lambda course: (made_up,))
-    assert {column.values["share of the peak"] for column in lab.our_columns()} == {None}
+def test_thesis_table_takes_ours_from_one_record(course):
+    assert lab.our_columns(course=course) == ()
+    nsight_record(course, "NVIDIA H200")
+    nsight_record(course, "NVIDIA other", whole=False)
+    columns = lab.our_columns(course=course)
+    titles = [f"{who}, {note}" for note in lab.NOTES for who in ("08_batched", "cuBLAS")]
+    assert [column.title for column in columns] == titles
+    ours, theirs = columns[:2]
+    assert ours.values["time in ms"] == 2.0 and theirs.values["time in ms"] == 1.0
+    assert ours.values["share of the peak"] == pytest.approx(1000 / 66.9, rel=0.01)
+    assert ours.values["instructions per clock"] == 3.5 and ours.values["L2 hits of reads"] is None
+    assert all(set(column.values) == set(lab.GTX1080) for column in columns)
+
+
+def test_unknown_devices_have_no_peak(course):
+    nsight_record(course, "NVIDIA X")
+    assert {column.values["share of the peak"] for column in lab.our_columns(course=course)} == {None}
+
+
+def test_the_recorded_table_has_every_stage_by_one_definition():
+    columns = lab.our_columns()
+    stages = [column.title.split(",")[0] for column in columns]
+    assert stages == ["stage 1", "stage 2", "stage 3", "08_batched", "cuBLAS"] * 2
+    times = [column.values["time in ms"] for column in columns[:4]]
+    assert times == sorted(times, reverse=True) and "by Nsight Compute" in repr(lab.table_six())
+    assert all(column.values["shared memory read in GB/s"] is not None for column in columns)
 
 
 def test_crossover_lies_between_two_densities():

@@ -96,6 +96,36 @@ def _find_in_heap(b: Helper, address: IRValue, end: IRValue) -> None:
                 b.leave(entry)
 
 
+def _stray(b: Helper) -> None:
+    """One of the accesses that a launch may make where it should not; behind the last of them it ends."""
+    at = b.offset(WORKER, L.field("strays"))
+    left = b.add_const(b.load(I64, at), -1)
+    b.store(left, at)
+    with b.if_(b.icmp("slt", left, i64(0)), likely=False):
+        b.store(i32(1), b.offset(WORKER, L.field("stop")))
+        b.store(i64(0), b.offset(WORKER, L.field("budget")))
+
+
+def _gap(b: Helper, address: IRValue, name: str) -> tuple[IRValue, IRValue]:
+    """[low, high) around an address that is the start of no access: no array has a byte there, but at the address."""
+    entries, number = _TABLES[name]
+    table, count = b.worker(entries, "ptr"), b.worker(number, I64)
+    below, above = b.variable(I64, i64(0)), b.variable(I64, i64(-1))
+
+    def narrow(low: IRValue, high: IRValue) -> None:
+        within = b.and_(b.icmp("uge", address, low), b.icmp("ult", address, high))  # it ends behind the array
+        least = b.select(within, address, b.select(b.icmp("uge", address, high), high, i64(0)))
+        most = b.select(within, b.add_const(address, 1), b.select(b.icmp("ult", address, low), low, i64(-1)))
+        b.store(b.intrinsic("umax", b.load(I64, below), least), below)
+        b.store(b.intrinsic("umin", b.load(I64, above), most), above)
+
+    with b.loop(count) as k:
+        entry = b.offset(table, b.mul(k, i64(24)))
+        narrow(b.load(I64, entry), b.load(I64, b.offset(entry, 8)))
+    narrow(b.worker("heap_low", I64), b.worker("heap_high", I64))
+    return b.load(I64, below), b.load(I64, above)
+
+
 @helper(
     "ws_check_{}", I32, WORKER, CONTEXT, ADDRESS, MASK, SIZE, SITE,
     over=(("global", "ws_find"), ("const", "ws_find_const")),
@@ -111,22 +141,51 @@ def check_global(b: Helper, address: IRValue, _space: str, find: str) -> None:
     wrong = b.and_(b.mask_bits(b.or_(bad, odd)), MASK)
     with b.leaving(lambda: b.and_(b.icmp("eq", wrong, i32(0)), b.icmp("ult", low, high)), "fine", "slow", None):
         b.ret(MASK)
+    misaligned = b.and_(b.mask_bits(odd), MASK)
     addresses = b.stack(address)
-    ok = b.variable(I32, i32(0))
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+    with b.if_(b.icmp("ne", misaligned, i32(0)), likely=False):
+        lane = b.first_bit(misaligned)
+        b.hazard(i32(L.MISALIGNED), lane, b.element(addresses, I64, lane), i64(0))
+    ok = b.and_(_inside_some_array(b, address, addresses, find), b.not_(misaligned))
+    with b.if_(b.icmp("ne", ok, MASK), likely=False):
+        _stray(b)
+    b.ret(ok)
+
+
+def _inside_some_array(b: Helper, address: IRValue, addresses: IRValue, find: str) -> IRValue:
+    """Lanes whose access is inside an array, one array or gap between arrays at a time; the site learns of one.
+
+    That is an array with a race shadow, where some lane accesses one: who tracks races asks the site.
+    """
+    site, size = b.site(), b.resize(SIZE, I64)
+    ok, shadowed = b.variable(I32, i32(0)), b.variable(I64, i64(0))
+    with _turns(b, MASK) as (left, leave):
+        lane = b.first_bit(left)
         a = b.element(addresses, I64, lane)
-        misaligned = b.icmp("ne", b.and_(a, b.sub(size, i64(1))), i64(0))
-        with b.if_(misaligned):
-            b.hazard(i32(L.MISALIGNED), lane, a, i64(0))
         entry = b.call(find, "ptr", WORKER, a, SIZE)
-        missing = b.icmp("eq", entry, NULL)
-        with b.if_(missing):
-            b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, b.load(I64, b.offset(WORKER, L.field("heap_moment"))))
-        with b.if_(b.not_(b.or_(missing, misaligned))):
-            b.store(b.or_(b.load(I32, ok), b.binary("shl", i32(1), lane)), ok)
-            for part in (0, 8, 16):
-                b.store(b.load(I64, b.offset(entry, part)), b.offset(site, part))
-    b.ret(b.load(I32, ok))
+        found, missing, join = (b.new_label(name) for name in ("found", "missing", "next"))
+        b.branch(b.icmp("ne", entry, NULL), found, missing, then=found)
+        low, high, shadow = (b.load(I64, b.offset(entry, part)) for part in (0, 8, 16))
+        within = b.and_(
+            b.icmp("uge", address, b.splat(low)), b.icmp("ule", address, b.splat(b.sub(high, size))),
+        )  # fmt: skip
+        those = b.and_(b.mask_bits(within), left)
+        b.store(b.or_(b.load(I32, ok), those), ok)
+        with b.if_(b.icmp("eq", b.load(I64, shadowed), i64(0))):
+            b.store(shadow, shadowed)
+            for part, value in ((0, low), (8, high), (16, shadow)):
+                b.store(value, b.offset(site, part))
+        found_at = b.label_now
+        b.br(join, then=missing)
+        b.hazard(i32(L.OUT_OF_BOUNDS), lane, a, b.load(I64, b.offset(WORKER, L.field("heap_moment"))))
+        below, above = _gap(b, a, find)
+        between = b.and_(b.icmp("uge", address, b.splat(below)), b.icmp("ult", address, b.splat(above)))
+        others = b.and_(b.mask_bits(between), left)
+        missing_at = b.label_now
+        b.br(join, then=join)
+        done = b.phi((those, found_at), (others, missing_at))
+        leave(b.and_(b.and_(left, b.not_(done)), b.add_const(left, -1)))  # without its lowest lane in any case
+    return b.load(I32, ok)
 
 
 @helper("ws_check_shared", I32, WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE)
@@ -144,6 +203,7 @@ def check_shared(b: Helper, offset: IRValue) -> None:
             with b.if_(b.icmp("ne", hit, i32(0))):
                 lane = b.first_bit(hit)
                 b.hazard(i32(kind), lane, b.element(offsets, I64, lane), i64(0))
+        _stray(b)
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 
@@ -159,6 +219,7 @@ def check_cluster(b: Helper, address: IRValue) -> None:
     with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
         lane = b.first_bit(wrong)
         b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, b.resize(b.element(b.stack(address), I32, lane), I64), i64(0))
+        _stray(b)
     b.ret(b.and_(MASK, b.not_(b.mask_bits(outside))))
 
 
@@ -171,6 +232,7 @@ def check_local(b: Helper, offset: IRValue, limit: IRValue) -> None:
     with b.if_(b.icmp("ne", wrong, i32(0)), likely=False):
         lane = b.first_bit(wrong)
         b.hazard(i32(L.LOCAL_OUT_OF_BOUNDS), lane, b.element(b.stack(offset), I64, lane), i64(0))
+        _stray(b)
     b.ret(b.and_(MASK, b.not_(wrong)))
 
 

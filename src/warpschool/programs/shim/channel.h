@@ -79,8 +79,12 @@ void managed_unlock();
 void host_access(void* start, size_t bytes, bool allowed);
 
 uint64_t stream_number(cudaStream_t stream);
+/// What the default stream stands for in the work of a graph: the stream that the graph was launched in. 0 elsewhere.
+uint64_t launched_in();
 /// Puts work into the graph that is recorded from this stream, if one is; whether it did.
-bool capture(cudaStream_t stream, std::function<cudaError_t()> work);
+bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type = cudaGraphNodeTypeKernel);
+/// Memory that work being recorded needs: the graph's from now on.
+void capture_memory(cudaStream_t stream, void* p);
 bool capturing(cudaStream_t stream);
 
 struct Array {

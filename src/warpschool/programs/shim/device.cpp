@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <string>
@@ -26,6 +27,7 @@ struct Event {
     bool recorded;
 };
 std::atomic<uint64_t> streams{1}, events{0};  // stream 0 is the default one
+std::atomic<size_t> stack_bytes{0}, print_bytes{0};  // as set; the simulator's own are never too small
 thread_local int device = 0;
 Stream* of(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 Event* of(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
@@ -33,7 +35,7 @@ bool built_in(cudaStream_t stream) { return reinterpret_cast<uintptr_t>(stream) 
 
 cudaError_t make_stream(cudaStream_t* stream, unsigned flags, int priority) {
     if (!stream || flags > cudaStreamNonBlocking) return cudaErrorInvalidValue;
-    *stream = reinterpret_cast<cudaStream_t>(new Stream{streams++, flags, priority});
+    *stream = reinterpret_cast<cudaStream_t>(new Stream{streams++ | (flags & cudaStreamNonBlocking ? NON_BLOCKING : 0), flags, priority});
     return cudaSuccess;
 }
 
@@ -41,13 +43,13 @@ cudaError_t record(cudaEvent_t event, cudaStream_t stream) {
     if (!event) return cudaErrorInvalidResourceHandle;
     uint64_t number = of(event)->number;
     of(event)->recorded = true;
-    if (capture(stream, [=] { Message(EVENT_RECORD).u64(number).u64(0).send(); return cudaSuccess; })) return cudaSuccess;
+    if (capturing(stream)) return cudaSuccess;  // it stands for an order alone, and a recorded stream's work is in order
     Message(EVENT_RECORD).u64(number).u64(stream_number(stream)).send();
     return cudaSuccess;
 }
 }  // namespace
 
-uint64_t stream_number(cudaStream_t stream) { return built_in(stream) ? 0 : of(stream)->number; }
+uint64_t stream_number(cudaStream_t stream) { return built_in(stream) ? launched_in() : of(stream)->number; }
 
 }  // namespace warp
 
@@ -98,6 +100,8 @@ API cudaError_t cudaDeviceReset() {
 }
 API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     ENTER("cudaDeviceSetLimit");
+    if (limit == cudaLimitStackSize) stack_bytes = value;
+    if (limit == cudaLimitPrintfFifoSize) print_bytes = value;
     if (limit == cudaLimitMallocHeapSize) RETURN(Message(HEAP_LIMIT).u64(value).ask().error);
     return cudaSuccess;
 }
@@ -106,8 +110,11 @@ API cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     Answer found = Message(HEAP_LIMIT).u64(0).ask();
     uint64_t heap = found.u64(), stack = found.u64(), fifo = found.u64();
     if (limit == cudaLimitMallocHeapSize) *value = heap;
-    else if (limit == cudaLimitStackSize) *value = stack;
-    else if (limit == cudaLimitPrintfFifoSize) *value = fifo;
+    else if (limit == cudaLimitStackSize) *value = stack_bytes ? stack_bytes.load() : stack;
+    else if (limit == cudaLimitPrintfFifoSize) *value = print_bytes ? print_bytes.load() : fifo;
+    else if (limit == cudaLimitMaxL2FetchGranularity) *value = 128;
+    else if (limit == cudaLimitPersistingL2CacheSize || limit == cudaLimitDevRuntimeSyncDepth) *value = 0;
+    else if (limit == cudaLimitDevRuntimePendingLaunchCount) *value = 2048;
     else RETURN(cudaErrorUnsupportedLimit);
     return cudaSuccess;
 }
@@ -129,6 +136,17 @@ API cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int number) {
     ENTER("cudaDeviceGetPCIBusId");
     if (number != 0) RETURN(cudaErrorInvalidDevice);
     snprintf(text, length, "0000:01:00.0");
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetByPCIBusId(int* number, const char* text) {
+    ENTER("cudaDeviceGetByPCIBusId");
+    if (!number || !text || !strstr(text, "01:00")) RETURN(cudaErrorInvalidValue);
+    *number = 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaDeviceGetTexture1DLinearMaxWidth(size_t* texels, const cudaChannelFormatDesc*, int) {
+    ENTER("cudaDeviceGetTexture1DLinearMaxWidth");
+    *texels = size_t(1) << 28;
     return cudaSuccess;
 }
 API cudaError_t cudaDriverGetVersion(int* version) { ENTER("cudaDriverGetVersion"); *version = CUDART_VERSION; return cudaSuccess; }
@@ -184,7 +202,7 @@ API cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsi
     ENTER("cudaStreamWaitEvent");
     if (!event) RETURN(cudaErrorInvalidResourceHandle);
     uint64_t number = of(event)->number;
-    if (capture(stream, [=] { return cudaSuccess; })) return cudaSuccess;  // a graph's work is in order anyway
+    if (capturing(stream)) return cudaSuccess;
     Message(STREAM_WAIT).u64(stream_number(stream)).u64(number).send();
     return cudaSuccess;
 }
@@ -209,6 +227,19 @@ API cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaLaunchAttributeID, cons
     return cudaSuccess;
 }
 
+API cudaError_t cudaStreamGetAttribute(cudaStream_t, cudaLaunchAttributeID, cudaLaunchAttributeValue* value) {
+    ENTER("cudaStreamGetAttribute");
+    *value = {};
+    return cudaSuccess;
+}
+API cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) { ENTER("cudaStreamCopyAttributes"); return cudaSuccess; }
+API cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+    ENTER("cudaThreadExchangeStreamCaptureMode");
+    static thread_local cudaStreamCaptureMode now = cudaStreamCaptureModeGlobal;
+    std::swap(now, *mode);
+    return cudaSuccess;
+}
+
 namespace {
 /// Host functions of streams run one after the other in a thread of their own, when what was put in before is done.
 cudaError_t host_function(cudaStream_t stream, std::function<void(cudaError_t)> work) {
@@ -221,7 +252,7 @@ cudaError_t host_function(cudaStream_t stream, std::function<void(cudaError_t)> 
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     ENTER("cudaLaunchHostFunc");
     if (!function) RETURN(cudaErrorInvalidValue);
-    if (capture(stream, [=] { return host_function(nullptr, [=](cudaError_t) { function(data); }); })) return cudaSuccess;
+    if (capture(stream, [=] { return host_function(nullptr, [=](cudaError_t) { function(data); }); }, cudaGraphNodeTypeHost)) return cudaSuccess;
     RETURN(host_function(stream, [=](cudaError_t) { function(data); }));
 }
 API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {

@@ -51,22 +51,40 @@
     error(cudaErrorStreamCaptureUnsupported, "operation not permitted when stream is capturing") \
     error(cudaErrorStreamCaptureInvalidated, "operation failed due to a previous error during capture") \
     error(cudaErrorStreamCaptureUnmatched, "capture was not ended in the same stream as it began") \
+    error(cudaErrorGraphExecUpdateFailure, "the graph update was not performed: its nodes are not those of the executable graph") \
+    error(cudaErrorOperatingSystem, "OS call failed or operation not supported on this OS") \
+    error(cudaErrorFileNotFound, "file not found") \
     error(cudaErrorUnsupportedLimit, "limit is not supported on this architecture") \
     error(cudaErrorUnknown, "unknown error")
 
+namespace warp {
+/// The names of all others, which the build reads off CUDA's header; null for a number that is none.
+const char* other_error(int error);
+}
+
+namespace {
+/// Who asks what an error is called has noticed that there was one.
+void seen(cudaError_t error) {
+    warp::connect();
+    if (error != cudaSuccess) warp::Message(ERROR_SEEN).send();
+}
+}  // namespace
+
 API const char* cudaGetErrorName(cudaError_t error) {
+    seen(error);
     switch (error) {
 #define NAME(code, text) \
     case code: return #code;
         ERRORS(NAME)
-        default: return "unrecognized error code";
+        default: return warp::other_error(error) ? warp::other_error(error) : "unrecognized error code";
     }
 }
 API const char* cudaGetErrorString(cudaError_t error) {
+    seen(error);
     switch (error) {
 #define TEXT(code, text) \
     case code: return text;
         ERRORS(TEXT)
-        default: return "unrecognized error code";
+        default: return warp::other_error(error) ? warp::other_error(error) : "unrecognized error code";
     }
 }

@@ -17,6 +17,8 @@ std::mutex tables;
 std::unordered_map<const void*, Kernel*> kernels;
 std::unordered_map<const void*, Variable*> variables;
 uint64_t modules = 0, functions = 0;
+std::vector<void (*)(void**)> unlinked;  // of files compiled with -rdc=true: what registers their kernels and variables
+uint64_t linked_module = 0;
 
 struct Fatbin {  // what nvcc embeds: __fatBinC_Wrapper_t of fatbinary_section.h, then fatbinary's own format
     int magic, version;
@@ -24,9 +26,11 @@ struct Fatbin {  // what nvcc embeds: __fatBinC_Wrapper_t of fatbinary_section.h
     void* more;
 };
 
-/// The PTX of a fat binary, which fatbinary wrote uncompressed: a header of 16 bytes, then images with headers of their own.
-std::string ptx_of(const Fatbin* wrapper) {
-    const unsigned char* at = wrapper->data;
+}  // namespace
+
+/// A header of 16 bytes, then images with headers of their own.
+std::string ptx_of(const void* fat_binary) {
+    const unsigned char* at = static_cast<const unsigned char*>(fat_binary);
     auto u16 = [](const unsigned char* p) { uint16_t v; memcpy(&v, p, 2); return v; };
     auto u32 = [](const unsigned char* p) { uint32_t v; memcpy(&v, p, 4); return v; };
     auto u64 = [](const unsigned char* p) { uint64_t v; memcpy(&v, p, 8); return v; };
@@ -45,6 +49,8 @@ std::string ptx_of(const Fatbin* wrapper) {
     }
     return "";
 }
+
+namespace {
 
 std::string readable(const char* name) {
     int status = 0;
@@ -76,14 +82,25 @@ cudaError_t refusal(const Kernel* k, dim3 grid, dim3 block, size_t shared) {
     return cudaSuccess;
 }
 
+/// Files that share one module have all come when somebody needs something of it.
+void finish_linking() {
+    std::vector<void (*)(void**)> all;
+    {
+        std::lock_guard<std::mutex> hold(tables);
+        all.swap(unlinked);
+    }
+    for (auto registers : all) registers(reinterpret_cast<void**>(&linked_module));
+}
+
+uint64_t new_module() {
+    std::lock_guard<std::mutex> hold(tables);
+    return modules++;
+}
+
 }  // namespace
 
 uint64_t add_module(const char* ptx, size_t size) {
-    uint64_t number;
-    {
-        std::lock_guard<std::mutex> hold(tables);
-        number = modules++;
-    }
+    uint64_t number = new_module();
     Message(MODULE).u64(number).bytes(ptx, size).send();
     return number;
 }
@@ -105,12 +122,14 @@ Kernel* add_kernel(uint64_t module, const void* host, const char* name) {
 }
 
 Kernel* kernel(const void* host) {
+    finish_linking();
     std::lock_guard<std::mutex> hold(tables);
     auto found = kernels.find(host);
     return found == kernels.end() ? nullptr : found->second;
 }
 
 Variable* variable(const void* symbol) {
+    finish_linking();
     Variable* v;
     {
         std::lock_guard<std::mutex> hold(tables);
@@ -182,7 +201,7 @@ using namespace warp;
 
 API void** __cudaRegisterFatBinary(void* wrapper) {
     connect();
-    std::string ptx = ptx_of(static_cast<Fatbin*>(wrapper));
+    std::string ptx = ptx_of(static_cast<Fatbin*>(wrapper)->data);
     return reinterpret_cast<void**>(new uint64_t(add_module(ptx.data(), ptx.size())));
 }
 API void __cudaRegisterFatBinaryEnd(void**) {}
@@ -206,7 +225,20 @@ API void __cudaRegisterManagedVar(void** module, void** host, char*, const char*
     std::lock_guard<std::mutex> hold(tables);
     variables[host] = variables[v->address] = v;
 }
-API char __cudaInitModule(void**) { return 1; }
+API char __cudaInitModule(void**) {
+    finish_linking();
+    return 1;
+}
+/// What a file compiled with -rdc=true calls in the place of __cudaRegisterFatBinary: include/crt/host_runtime.h as build.py changes it.
+API void __cudaRegisterLinkedBinary(void (*registers)(void**), void* wrapper, void*, void (*)(void*)) {
+    connect();
+    static const bool first = (linked_module = new_module(), true);
+    (void)first;
+    std::string ptx = ptx_of(static_cast<Fatbin*>(wrapper)->data);
+    Message(MODULE).u64(linked_module).bytes(ptx.data(), ptx.size()).send();
+    std::lock_guard<std::mutex> hold(tables);
+    unlinked.push_back(registers);
+}
 API void __cudaRegisterTexture(void**, const void*, const void**, const char*, int, int, int) {}
 API void __cudaRegisterSurface(void**, const void*, const void**, const char*, int, int) {}
 
@@ -332,8 +364,62 @@ API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* bloc
 API cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* f, int threads, size_t shared) {
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, f, threads, shared, 0);
 }
-API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* shared, const void* f, int, int) {
+API cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t* shared, const void* f, int blocks, int threads) {
     ENTER("cudaOccupancyAvailableDynamicSMemPerBlock");
-    (void)shared, (void)f;
-    RETURN(unsupported(kCall));
+    Kernel* k = any_kernel(f);
+    if (!k) RETURN(cudaErrorInvalidDeviceFunction);
+    if (!shared || blocks <= 0 || threads <= 0) RETURN(cudaErrorInvalidValue);
+    cudaError_t error = ask(k);
+    if (error != cudaSuccess) RETURN(error);
+    for (size_t bytes = k->shared_limit - k->static_shared;; bytes -= 128) {
+        Answer found = Message(OCCUPANCY).u64(k->number).u64(threads).u64(bytes).ask();
+        if (found.error != cudaSuccess) RETURN(found.error);
+        if (*shared = bytes; found.u64() >= static_cast<uint64_t>(blocks)) return cudaSuccess;
+        if (bytes < 128) RETURN(cudaErrorInvalidValue);
+    }
+}
+namespace {
+dim3 cluster_of(const cudaLaunchConfig_t* c) {
+    for (unsigned k = 0; k < c->numAttrs; k++)
+        if (c->attrs[k].id == cudaLaunchAttributeClusterDimension)
+            return dim3(c->attrs[k].val.clusterDim.x, c->attrs[k].val.clusterDim.y, c->attrs[k].val.clusterDim.z);
+    return dim3(1, 1, 1);
+}
+}  // namespace
+API cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* f, const cudaLaunchConfig_t*) {
+    ENTER("cudaOccupancyMaxPotentialClusterSize");
+    if (!any_kernel(f)) RETURN(cudaErrorInvalidDeviceFunction);
+    int has = 0;
+    cudaDeviceGetAttribute(&has, cudaDevAttrClusterLaunch, 0);
+    *size = has ? 8 : 1;  // what every GPU with clusters takes
+    return cudaSuccess;
+}
+API cudaError_t cudaOccupancyMaxActiveClusters(int* count, const void* f, const cudaLaunchConfig_t* c) {
+    ENTER("cudaOccupancyMaxActiveClusters");
+    int blocks = 0, multiprocessors = 0;
+    cudaError_t error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, f, c->blockDim.x * c->blockDim.y * c->blockDim.z, c->dynamicSmemBytes);
+    if (error != cudaSuccess) return error;
+    cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, 0);
+    dim3 cluster = cluster_of(c);
+    *count = blocks * multiprocessors / static_cast<int>(cluster.x * cluster.y * cluster.z);
+    return cudaSuccess;
+}
+API cudaError_t cudaFuncGetParamInfo(const void* f, size_t index, size_t* offset, size_t* bytes) {
+    ENTER("cudaFuncGetParamInfo");
+    Kernel* k = any_kernel(f);
+    if (!k) RETURN(cudaErrorInvalidDeviceFunction);
+    cudaError_t error = ask(k);
+    if (error != cudaSuccess) RETURN(error);
+    if (!offset || index >= k->parameters.size()) RETURN(cudaErrorInvalidValue);
+    *offset = k->parameters[index].offset;
+    if (bytes) *bytes = k->parameters[index].bytes;
+    return cudaSuccess;
+}
+API cudaError_t cudaFuncGetParamCount(const void* f, size_t* count) {
+    ENTER("cudaFuncGetParamCount");
+    Kernel* k = any_kernel(f);
+    if (!k) RETURN(cudaErrorInvalidDeviceFunction);
+    cudaError_t error = ask(k);
+    if (error == cudaSuccess) *count = k->parameters.size();
+    RETURN(error);
 }

@@ -42,7 +42,7 @@ cudaError_t release(void* p, MemoryKind kind) {
 
 cudaError_t set_box(Geometry to, int value, size_t element, size_t width, size_t height, size_t depth, cudaStream_t stream) {
     if (!width || !height || !depth) return cudaSuccess;
-    if (capture(stream, [=] { return set_box(to, value, element, width, height, depth, nullptr); })) return cudaSuccess;
+    if (capture(stream, [=] { return set_box(to, value, element, width, height, depth, nullptr); }, cudaGraphNodeTypeMemset)) return cudaSuccess;
     Answer found = Message(SET).address(to.start).u64(to.row_bytes).u64(to.slice_bytes).u64(width).u64(height).u64(depth)
                        .u64(element).u64(value).u64(stream_number(stream)).callers().ask();
     if (found.error != cudaSuccess) return found.error;
@@ -76,7 +76,7 @@ cudaError_t copy_box(Geometry to, Geometry from, size_t width, size_t height, si
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
     if (!to.start || !from.start) return cudaErrorInvalidValue;
     if ((height > 1 && (to.row_bytes < width || from.row_bytes < width))) return cudaErrorInvalidPitchValue;
-    if (!blocking && capture(stream, [=] { return copy_box(to, from, width, height, depth, kind, nullptr, false, call); })) return cudaSuccess;
+    if (!blocking && capture(stream, [=] { return copy_box(to, from, width, height, depth, kind, nullptr, false, call); }, cudaGraphNodeTypeMemcpy)) return cudaSuccess;
     auto extent = [&](const Geometry& side) { return (depth - 1) * side.slice_bytes + (height - 1) * side.row_bytes + width; };
     const void *target = as_pinned(to.start, extent(to)), *source = as_pinned(from.start, extent(from));
     Answer found = Message(COPY).u64(kind).address(target).u64(to.row_bytes).u64(to.slice_bytes).address(source)
@@ -271,18 +271,41 @@ API cudaError_t cudaMemPrefetchAsync(const void* p, size_t bytes, cudaMemLocatio
     if (!arena.holds(p) || !bytes) RETURN(cudaErrorInvalidValue);
     return cudaSuccess;
 }
+API cudaError_t cudaMemRangeGetAttribute(void* data, size_t size, cudaMemRangeAttribute attribute, const void* p, size_t) {
+    ENTER("cudaMemRangeGetAttribute");
+    if (!data || !arena.holds(p) || size < 4) RETURN(cudaErrorInvalidValue);
+    // managed memory is here and there at once: no advice changes anything
+    bool place = attribute == cudaMemRangeAttributePreferredLocation || attribute == cudaMemRangeAttributeLastPrefetchLocation;
+    for (size_t k = 0; k < size / 4; k++) static_cast<int*>(data)[k] = place || attribute == cudaMemRangeAttributeAccessedBy ? cudaInvalidDeviceId : 0;
+    return cudaSuccess;
+}
+API cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) { ENTER("cudaMemPoolSetAccess"); return cudaSuccess; }
+API cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags* flags, cudaMemPool_t, cudaMemLocation*) {
+    ENTER("cudaMemPoolGetAccess");
+    *flags = cudaMemAccessFlagsProtReadWrite;
+    return cudaSuccess;
+}
 API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) { ENTER("cudaStreamAttachMemAsync"); return cudaSuccess; }
 
 // ---------------------------------------------------------------- stream-ordered allocation
 
-API cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t) { ENTER("cudaMallocAsync"); RETURN(allocate(p, bytes, POOL_MEMORY)); }
-API cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t) {
-    ENTER("cudaMallocFromPoolAsync");
-    RETURN(allocate(p, bytes, POOL_MEMORY));
+namespace {
+cudaError_t allocate_in_order(void** p, size_t bytes, cudaStream_t stream) {
+    cudaError_t error = allocate(p, bytes, POOL_MEMORY);
+    if (error == cudaSuccess && capturing(stream)) capture_memory(stream, *p);
+    return error;
 }
-API cudaError_t cudaFreeAsync(void* p, cudaStream_t) {
+}  // namespace
+
+API cudaError_t cudaMallocAsync(void** p, size_t bytes, cudaStream_t stream) { ENTER("cudaMallocAsync"); RETURN(allocate_in_order(p, bytes, stream)); }
+API cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, cudaStream_t stream) {
+    ENTER("cudaMallocFromPoolAsync");
+    RETURN(allocate_in_order(p, bytes, stream));
+}
+API cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     ENTER("cudaFreeAsync");
     if (!p) RETURN(cudaErrorInvalidValue);
+    if (capturing(stream)) return cudaSuccess;  // the graph's: launched again it needs it again
     RETURN(release(p, POOL_MEMORY));
 }
 
@@ -330,7 +353,10 @@ API cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attr
         *static_cast<int*>(value) = 1;
         return cudaSuccess;
     }
-    RETURN(unsupported(kCall));
+    size_t available, total;  // what is allocated now, by whatever call
+    cudaMemGetInfo(&available, &total);
+    *static_cast<uint64_t*>(value) = total - available;
+    return cudaSuccess;
 }
 
 // ---------------------------------------------------------------- copies
@@ -402,6 +428,32 @@ API cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void
 API cudaError_t cudaMemcpyFromArray(void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes, cudaMemcpyKind kind) {
     ENTER("cudaMemcpyFromArray");
     RETURN(copy_rows(from, x, y, static_cast<char*>(to), bytes, kind, nullptr, false, true, kCall));
+}
+
+API cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    ENTER("cudaMemcpyToArrayAsync");
+    RETURN(copy_rows(to, x, y, static_cast<char*>(const_cast<void*>(from)), bytes, kind, stream, true, false, kCall));
+}
+API cudaError_t cudaMemcpyFromArrayAsync(void* to, cudaArray_const_t from, size_t x, size_t y, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    ENTER("cudaMemcpyFromArrayAsync");
+    RETURN(copy_rows(from, x, y, static_cast<char*>(to), bytes, kind, stream, false, false, kCall));
+}
+API cudaError_t cudaMemcpyArrayToArray(cudaArray_t to, size_t x, size_t y, cudaArray_const_t from, size_t from_x, size_t from_y, size_t bytes,
+                                       cudaMemcpyKind kind) {
+    ENTER("cudaMemcpyArrayToArray");
+    RETURN(copy_rows(to, x, y, of_array(from, from_x, from_y, 0).start, bytes, kind, nullptr, true, true, kCall));
+}
+API cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms* p) {
+    ENTER("cudaMemcpy3DPeer");
+    if (p->srcDevice || p->dstDevice) RETURN(cudaErrorInvalidDevice);
+    cudaMemcpy3DParms same = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent, cudaMemcpyDeviceToDevice};
+    RETURN(copy_3d(&same, nullptr, true, kCall));
+}
+API cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms* p, cudaStream_t stream) {
+    ENTER("cudaMemcpy3DPeerAsync");
+    if (p->srcDevice || p->dstDevice) RETURN(cudaErrorInvalidDevice);
+    cudaMemcpy3DParms same = {p->srcArray, p->srcPos, p->srcPtr, p->dstArray, p->dstPos, p->dstPtr, p->extent, cudaMemcpyDeviceToDevice};
+    RETURN(copy_3d(&same, stream, false, kCall));
 }
 
 // ---------------------------------------------------------------- memset

@@ -1,5 +1,7 @@
 // modules.h: what the program's own kernels and variables are called on both sides.
 #pragma once
+#include <string>
+
 #include "channel.h"
 
 namespace warp {
@@ -26,6 +28,8 @@ struct Variable {
     size_t bytes = 0;
 };
 
+/// The PTX of a fat binary, which fatbinary wrote uncompressed; "" of anything else.
+std::string ptx_of(const void* fat_binary);
 /// A module of PTX, by its number; and a kernel of it.
 uint64_t add_module(const char* ptx, size_t size);
 Kernel* add_kernel(uint64_t module, const void* host, const char* name);

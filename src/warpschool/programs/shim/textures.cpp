@@ -88,6 +88,11 @@ API cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc* texture, cudaTe
     return cudaSuccess;
 }
 
+API cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc*, cudaTextureObject_t) {
+    ENTER("cudaGetTextureObjectResourceViewDesc");
+    RETURN(cudaErrorInvalidValue);  // no texture here has a view of its own
+}
+
 API cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t* object, const cudaResourceDesc* resource) {
     ENTER("cudaCreateSurfaceObject");
     if (!object || !resource || resource->resType != cudaResourceTypeArray) RETURN(cudaErrorInvalidValue);

@@ -47,6 +47,8 @@ enum Request : uint64_t {
     REQUESTS
 };
 
+constexpr uint64_t NON_BLOCKING = uint64_t(1) << 40;  // in a stream's number: it does not wait for the default stream, nor that for it
+
 enum MemoryKind : uint64_t { UNKNOWN_MEMORY, DEVICE_MEMORY, MANAGED_MEMORY, PINNED_MEMORY, POOL_MEMORY, SYMBOL_MEMORY, ARRAY_MEMORY, REGISTERED_MEMORY };
 
 // Fields of cudaDeviceProp that a program sees, in the order in which HELLO answers with them.

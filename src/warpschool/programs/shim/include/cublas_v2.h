@@ -2,6 +2,12 @@
 // Matrices are stored by columns. Where NVIDIA's own header is installed, that one is found first.
 #pragma once
 #include <cuda_runtime_api.h>
+#include <library_types.h>
+#define CUBLAS_API_H_  // what other headers ask whether this one is there
+#define CUBLAS_V2_H_
+#define CUBLAS_VER_MAJOR 13
+#define CUBLAS_VER_MINOR 0
+#define CUBLAS_VERSION 130000
 
 typedef struct cublasContext* cublasHandle_t;
 
@@ -14,7 +20,8 @@ typedef enum {
     CUBLAS_STATUS_MAPPING_ERROR = 11,
     CUBLAS_STATUS_EXECUTION_FAILED = 13,
     CUBLAS_STATUS_INTERNAL_ERROR = 14,
-    CUBLAS_STATUS_NOT_SUPPORTED = 15
+    CUBLAS_STATUS_NOT_SUPPORTED = 15,
+    CUBLAS_STATUS_LICENSE_ERROR = 16
 } cublasStatus_t;
 typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1, CUBLAS_OP_C = 2 } cublasOperation_t;
 typedef enum { CUBLAS_POINTER_MODE_HOST = 0, CUBLAS_POINTER_MODE_DEVICE = 1 } cublasPointerMode_t;

@@ -1,11 +1,15 @@
 // warp_earlier.h: what CUDA 13 took out of its interface and programs of CUDA 8 to 12 still use. Included before every .cu file,
 // with a copy of driver_types.h in which cudaDeviceProp has its earlier fields in the place of reserved ones.
 #pragma once
+#define CCCL_DISABLE_NVTX  // CUB's and Thrust's own marks want more of NVTX than include/nvtx3 has
 #if defined(__cplusplus) && defined(__CUDACC__) && CUDART_VERSION >= 13000
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 static inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
 static inline cudaError_t cudaThreadExit() { return cudaDeviceReset(); }
+static inline cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
+static inline cudaError_t cudaThreadGetLimit(size_t* value, cudaLimit limit) { return cudaDeviceGetLimit(value, limit); }
+static inline cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) { return cudaDeviceSetCacheConfig(config); }
 static inline cudaMemLocation warp_location(int device)
 {
     cudaMemLocation where = {};
@@ -25,4 +29,56 @@ static inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cuda
 {
     return cudaGraphAddDependencies(graph, from, to, nullptr, count);
 }
+
+// Warp functions until CUDA 8, of the lanes that are there: NVIDIA's headers have them for GPUs before Volta alone.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
+#define WARP_SHUFFLE(name, by)                                                      \
+    template <typename T>                                                           \
+    static __device__ __forceinline__ T name(T value, by lanes, int width = 32)     \
+    {                                                                               \
+        return name##_sync(__activemask(), value, lanes, width);                    \
+    }
+WARP_SHUFFLE(__shfl, int)
+WARP_SHUFFLE(__shfl_up, unsigned)
+WARP_SHUFFLE(__shfl_down, unsigned)
+WARP_SHUFFLE(__shfl_xor, int)
+#undef WARP_SHUFFLE
+static __device__ __forceinline__ int __any(int predicate) { return __any_sync(__activemask(), predicate); }
+static __device__ __forceinline__ int __all(int predicate) { return __all_sync(__activemask(), predicate); }
+static __device__ __forceinline__ unsigned __ballot(int predicate) { return __ballot_sync(__activemask(), predicate); }
+#endif
+
+// Function objects that CCCL 3 dropped.
+#define WARP_OBJECT(name, expression)                                                                     \
+    struct name {                                                                                         \
+        template <typename T, typename U>                                                                 \
+        __host__ __device__ __forceinline__ constexpr auto operator()(const T& a, const U& b) const       \
+        {                                                                                                 \
+            return expression;                                                                            \
+        }                                                                                                 \
+    };
+#if __cplusplus >= 201402L
+namespace cub {
+WARP_OBJECT(Sum, a + b)
+WARP_OBJECT(Difference, a - b)
+WARP_OBJECT(Max, a < b ? b : a)
+WARP_OBJECT(Min, b < a ? b : a)
+WARP_OBJECT(Equality, a == b)
+WARP_OBJECT(Inequality, a != b)
+}  // namespace cub
+#endif
+#undef WARP_OBJECT
+namespace thrust {
+template <typename Argument, typename Result>
+struct unary_function {
+    typedef Argument argument_type;
+    typedef Result result_type;
+};
+template <typename First, typename Second, typename Result>
+struct binary_function {
+    typedef First first_argument_type;
+    typedef Second second_argument_type;
+    typedef Result result_type;
+};
+}  // namespace thrust
 #endif

@@ -1,0 +1,295 @@
+"""Lab 16 on a GPU: attention forward, backward and decoding against PyTorch's, norms and softmax against copies.
+
+    python benchmarks/attention.py [--out FILE] [--seconds 0.3] [--part PART ...]
+
+Forward: 16,384 tokens in all, as 16 texts of 1,024 up to one of 16,384, and heads of D numbers that make 2,048, so that
+all rows have as many queries. The rival is PyTorch's `scaled_dot_product_attention` with each of its back ends by name
+(FlashAttention-2, cuDNN), in turns with ours in one run, L2 flushed. FLOP are 4 D for each score, half of them with a
+causal mask, and 2.5 times as many backward. Decoding and the kernels of rows are held against a copy of as many bytes.
+Each kernel is first compared with float64 on some rows. The part `search` tries other tiles of 06; it runs only where
+it is asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+import torch
+from harness import SOLUTIONS, Bench
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import warpschool as ws
+from warpschool.contract import parse_contract
+from warpschool.device.measurement import Rules
+from warpschool.errors import WarpschoolError
+
+LAB = "lab16_attention"
+TOKENS = 16_384
+WIDTH = 2_048
+LENGTHS = (1_024, 2_048, 4_096, 16_384)
+BACK_ENDS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+CHECKED_ROWS = 64
+BEST: dict[int, dict[str, int]] = {64: {}, 128: {}}
+"""Constants of 06 that were found best on an H200, by D."""
+
+
+class Kernels:
+    """All launches of a step, compiled for the GPU, with room for its scratch arrays."""
+
+    def __init__(self, step: str, constants: Mapping[str, int] | None = None) -> None:
+        path = SOLUTIONS / LAB / f"{step}.cu"
+        self.step = step
+        self.constants = dict(constants or {})
+        self.contract = parse_contract(path.read_text("utf-8"), name=path.name)
+        self.module = ws.RawModule(code=self.contract.source, name=path.name, constants=self.constants, device="gpu")
+
+    @property
+    def registers(self) -> int:
+        """The most that any of its kernels takes."""
+        entries = {launch.entry for launch in self.contract.launches}
+        return max(int(self.module.get_function(entry).attributes["num_regs"]) for entry in entries)
+
+    def work(self, sizes: Mapping[str, int], arrays: dict[str, Any]) -> Callable[[], None]:
+        """A function that launches everything once; outputs and scratch that are missing in `arrays` are put there."""
+        plan = self.contract.bind(sizes, constants=self.constants)
+        for name, array in plan.arrays.items():
+            if name not in arrays:
+                arrays[name] = cupy.empty(array.shape, array.dtype)
+        calls = []
+        for launch in plan.launches:
+            kernel = self.module.get_function(launch.entry)
+            if launch.shared_bytes > kernel.max_dynamic_shared_size_bytes:
+                kernel.max_dynamic_shared_size_bytes = launch.shared_bytes
+            given = tuple(arrays[p.name] if p.is_array else np.int32(sizes[p.name]) for p in launch.arguments)
+            calls.append((kernel, launch.grid, launch.block, given, launch.shared_bytes))
+
+        def launch_all() -> None:
+            for kernel, grid, block, given, shared in calls:
+                kernel(grid, block, given, shared_mem=shared)
+
+        return launch_all
+
+
+def _expected(q: Any, k: Any, v: Any, rows: Any, causal: int) -> tuple[Any, Any]:
+    """O and L of some rows of the first head, in float64."""
+    q, k, v = (array[0].astype(cupy.float64) for array in (q, k, v))
+    scores = q[rows] @ k.T / np.sqrt(q.shape[1])
+    if causal:
+        scores[cupy.arange(k.shape[0])[None, :] > rows[:, None]] = -np.inf
+    largest = scores.max(axis=1, keepdims=True)
+    powers = cupy.exp(scores - largest)
+    total = powers.sum(axis=1, keepdims=True)
+    return powers / total @ v, (largest + cupy.log(total))[:, 0]
+
+
+def _require(error: float, limit: float, what: str) -> float:
+    if not error <= limit:
+        raise ArithmeticError(f"{what} is off by {error:.3g}, more than {limit:.3g}")
+    return error
+
+
+def _inputs(heads: int, length: int, d: int, dtype: Any, count: int) -> list[Any]:
+    return [cupy.random.standard_normal((heads, length, d), dtype=cupy.float32).astype(dtype) for _ in range(count)]
+
+
+def _torch(array: Any, texts: int) -> torch.Tensor:
+    """The same memory as PyTorch takes it: texts, heads, tokens, numbers."""
+    heads, length, d = array.shape
+    return torch.as_tensor(array, device="cuda").view(texts, heads // texts, length, d)
+
+
+def _cases() -> Iterator[tuple[int, int, int, int]]:
+    """D, texts, length, causal."""
+    for d, length, causal in itertools.product((64, 128), LENGTHS, (0, 1)):
+        yield d, TOKENS // length, length, causal
+
+
+def run_forward(bench: Bench) -> None:
+    """06 against each back end."""
+    for d, texts, length, causal in _cases():
+        _time_forward(bench, Kernels("06_tensor_cores", {**BEST[d], "D": d}), texts, length, causal, BACK_ENDS)
+
+
+def run_search(bench: Bench) -> None:
+    """06 with other tiles, against FlashAttention-2."""
+    rival = {"FlashAttention-2": BACK_ENDS["FlashAttention-2"]}
+    for d, tsq, wsq, tsk in itertools.product((128, 64), (64, 128), (16, 32), (32, 64, 128)):
+        step = Kernels("06_tensor_cores", {"TSQ": tsq, "WSQ": wsq, "TSK": tsk, "D": d})
+        for length, causal in itertools.product((1_024, 4_096), (0, 1)):
+            try:
+                _time_forward(bench, step, TOKENS // length, length, causal, rival)
+            except WarpschoolError as refused:  # a tile that does not fit is no result
+                print(f"{step.constants}: {refused}", flush=True)
+                break
+
+
+def _time_forward(
+    bench: Bench, step: Kernels, texts: int, length: int, causal: int, rivals: Mapping[str, SDPBackend]
+) -> None:
+    d = step.constants["D"]
+    heads = texts * (WIDTH // d)
+    q, k, v = _inputs(heads, length, d, cupy.float16, 3)
+    tq, tk, tv = (_torch(array, texts) for array in (q, k, v))
+    rows = cupy.asarray(np.sort(np.random.default_rng(1).permutation(length)[:CHECKED_ROWS]))
+    out, log = _expected(q, k, v, rows, causal)
+    sizes = {"causal": causal, "HEADS": heads, "N": length}
+    arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
+    work = step.work(sizes, arrays)
+    work()
+    error = _require(float(abs(arrays["O"][0, rows] - out).max()), 4e-3, "O")
+    _require(float(abs(arrays["L"][0, rows] - log).max()), 1e-4, "L")
+    for name, back_end in rivals.items():
+
+        def rival(back_end: SDPBackend = back_end) -> None:
+            with sdpa_kernel(back_end):
+                torch.nn.functional.scaled_dot_product_attention(tq, tk, tv, is_causal=bool(causal))
+
+        bench.add(
+            "forward", step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
+            constants=step.constants, amount=4.0 * heads * length * length * d / (1 + causal), against=name,
+            unit="TFLOP/s",
+        )  # fmt: skip
+
+
+def run_single(bench: Bench) -> None:
+    """04 and 05 in float32, one length, beside PyTorch's kernels for float32."""
+    d, length, heads = 64, 2_048, 32
+    for step in (Kernels("04_three_kernels"), Kernels("05_fused")):
+        for causal in (0, 1):
+            q, k, v = _inputs(heads, length, d, cupy.float32, 3)
+            tq, tk, tv = (_torch(array, 1) for array in (q, k, v))
+            rows = cupy.asarray(np.sort(np.random.default_rng(1).permutation(length)[:CHECKED_ROWS]))
+            out, _ = _expected(q, k, v, rows, causal)
+            sizes = {"causal": causal, "HEADS": heads, "N": length}
+            arrays = {"Q": q, "K": k, "V": v}
+            work = step.work(sizes, arrays)
+            work()
+            error = _require(float(abs(arrays["O"][0, rows] - out).max()), 1e-5, "O")
+
+            def rival() -> None:
+                with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+                    torch.nn.functional.scaled_dot_product_attention(tq, tk, tv, is_causal=bool(causal))  # noqa: B023
+
+            bench.add(
+                "single", step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
+                amount=4.0 * heads * length * length * d / (1 + causal), against="memory-efficient attention",
+                unit="TFLOP/s",
+            )  # fmt: skip
+
+
+def run_backward(bench: Bench) -> None:
+    """07 in float32 against PyTorch's memory-efficient backward pass of the same precision."""
+    d, length, heads = 64, 2_048, 32
+    for causal in (0, 1):
+        q, k, v, do = _inputs(heads, length, d, cupy.float32, 4)
+        sizes = {"causal": causal, "HEADS": heads, "N": length}
+        arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
+        Kernels("05_fused").work(sizes, arrays)()
+        arrays["dO"] = do
+        step = Kernels("07_backward")
+        work = step.work({name: sizes[name] for name in sizes}, arrays)
+        work()
+        leaves = [_torch(array, 1).clone().requires_grad_() for array in (q, k, v)]
+        with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
+            result = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=bool(causal))
+        change = _torch(do, 1)
+        expected = torch.autograd.grad(result, leaves, change, retain_graph=True)
+        error = max(
+            float((_torch(arrays[name], 1) - right).abs().max())
+            for name, right in zip(("dQ", "dK", "dV"), expected, strict=True)
+        )
+        _require(error, 2e-4, "a gradient, beside PyTorch's,")
+        bench.add(
+            "backward", step.step, {**sizes, "D": d}, work,
+            lambda: torch.autograd.grad(result, leaves, change, retain_graph=True),  # noqa: B023
+            error=error, registers=step.registers, amount=10.0 * heads * length * length * d / (1 + causal),
+            against="memory-efficient attention", unit="TFLOP/s",
+        )  # fmt: skip
+
+
+def run_decoding(bench: Bench) -> None:
+    """08 against a copy of as many bytes, and its error."""
+    d, group = 128, 4
+    for texts, groups, length in ((1, 8, 16_384), (8, 8, 8_192), (64, 8, 2_048), (16, 8, 32_768)):
+        q = cupy.random.standard_normal((texts, groups, group, d), dtype=cupy.float32).astype(cupy.float16)
+        k, v = (
+            cupy.random.standard_normal((texts, groups, length, d), dtype=cupy.float32).astype(cupy.float16)
+            for _ in range(2)
+        )
+        sizes = {"TEXTS": texts, "GROUPS": groups, "N": length}
+        step = Kernels("08_decoding")
+        arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
+        work = step.work(sizes, arrays)
+        work()
+        scores = q[0, 0].astype(cupy.float64) @ k[0, 0].astype(cupy.float64).T / np.sqrt(d)
+        powers = cupy.exp(scores - scores.max(axis=1, keepdims=True))
+        right = powers / powers.sum(axis=1, keepdims=True) @ v[0, 0].astype(cupy.float64)
+        error = _require(float(abs(arrays["O"][0, 0] - right).max()), 1e-5, "O")
+        copy = cupy.empty_like(k)
+        bench.add(
+            "decoding", step.step, sizes, work, lambda: cupy.copyto(copy, v), error=error,  # noqa: B023
+            registers=step.registers, amount=float(k.nbytes + v.nbytes), against="a copy", unit="TB/s",
+        )  # fmt: skip
+
+
+def run_rows(bench: Bench) -> None:
+    """01 to 03 against a copy of the matrix."""
+    rows, cols = 8_192, 2_048
+    x, dy = (cupy.random.standard_normal((rows, cols), dtype=cupy.float32) for _ in range(2))
+    gamma, beta = (cupy.random.standard_normal(cols, dtype=cupy.float32) for _ in range(2))
+    copy = cupy.empty_like(x)
+    given = {
+        "01_online_softmax": ({"x": x}, {}, 2),
+        "02_layer_norm": ({"x": x, "gamma": gamma, "beta": beta}, {"centred": 1}, 2),
+        "03_norm_backward": ({"x": x, "gamma": gamma, "dy": dy}, {"centred": 1}, 3),
+    }  # fmt: skip
+    known: dict[str, Any] = {}
+    for name, (arrays, more, matrices) in given.items():
+        sizes = {"ROWS": rows, "COLS": cols, **more}
+        arrays = {**arrays, **({"mean": known["mean"], "rstd": known["rstd"]} if "dy" in arrays else {})}
+        step = Kernels(name)
+        work = step.work(sizes, arrays)
+        work()
+        known.update(arrays)
+        bench.add(
+            "rows", step.step, sizes, work, lambda: cupy.copyto(copy, x), error=0.0, registers=step.registers,
+            amount=float(matrices * x.nbytes), reference_amount=2.0 * x.nbytes, against="a copy of x", unit="TB/s",
+        )  # fmt: skip
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "forward": run_forward, "rows": run_rows, "single": run_single, "backward": run_backward, "decoding": run_decoding,
+    "search": run_search,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Run everything, print a line for each measurement, write them all as JSON after each part."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, help="write the results to this JSON file")
+    parser.add_argument("--seconds", type=float, default=0.3, help="at most this long for one measurement")
+    parser.add_argument("--part", choices=[*PARTS], action="append", help="only this; `search`: other tiles of 06")
+    options = parser.parse_args()
+    cupy.random.seed(1)
+    device = ws.get_device("gpu")
+    bench = Bench(Rules(max_seconds=options.seconds, target_error=0.003, min_samples=10))
+    for part in options.part or [part for part in PARTS if part != "search"]:
+        PARTS[part](bench)
+        if options.out:
+            result = {
+                "device": device.description, "cuda_driver": device.driver, "torch": torch.__version__,
+                "cudnn": torch.backends.cudnn.version(), "rows": [asdict(row) for row in bench.rows],
+            }  # fmt: skip
+            options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

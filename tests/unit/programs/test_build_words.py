@@ -1,0 +1,42 @@
+"""Options of nvcc: which the compiler sees, which the linker, and which are ours to choose."""
+
+import pytest
+
+from warpschool.cli.programs import compiler_words
+from warpschool.programs.build import _advice, _stages
+
+
+def kept(*words):
+    """The words that reach nvcc, and those that stay."""
+    found = compiler_words(list(words))
+    return [w.removeprefix("--compiler=") for w in found if w.startswith("--compiler=")], [
+        w for w in found if not w.startswith("--compiler=")
+    ]
+
+
+def test_architectures_and_runtimes_are_chosen_here():
+    words = "-O2 -arch=sm_70 -gencode arch=compute_80,code=sm_80 a.cu -cudart shared -std c++17"
+    assert kept(*words.split()) == (["-O2", "-std", "c++17"], ["a.cu"])
+
+
+def test_an_architecture_of_ours_stays_ours():
+    words = ["--arch", "compute_90", "a.cu", "--arch=compute_90"]
+    assert kept(*words) == ([], words)
+
+
+def test_separate_compilation_by_either_name():
+    assert kept("-dc", "a.cu")[0] == ["-rdc=true"] and kept("-rdc=true", "a.cu")[0] == ["-rdc=true"]
+
+
+def test_values_stay_behind_their_options():
+    compile_, link = _stages(["-Xcompiler", "-fopenmp", "-lm", "-lineinfo", "-Xlinker", "-z", "-I", "-strange", "-L/x"])
+    assert compile_ == ["-Xcompiler", "-fopenmp", "-lineinfo", "-I", "-strange"]
+    assert link == ["-Xcompiler", "-fopenmp", "-lm", "-Xlinker", "-z", "-L/x"]
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("cufft.h", "no cuFFT"), ("cusolverDn.h", "no cuSOLVER"), ("helper_cuda.h", "-I for a header"),
+                       ("curand_kernel.h", "warpschool[curand]")],
+)  # fmt: skip
+def test_what_is_not_there_gets_advice(name, says):
+    assert says in _advice(name)

@@ -1,0 +1,49 @@
+"""Imports every module of the three packages, then anew as on Windows; prints which of them Windows refuses."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from windows_stub import pretend
+
+SOURCES = Path(__file__).resolve().parents[3] / "src"
+OURS = ("ptxsim", "warpschool", "warpcourse")
+
+def modules() -> list[str]:
+    found = []
+    for package in OURS:
+        for path in sorted((SOURCES / package).rglob("*.py")):
+            parts = path.relative_to(SOURCES).with_suffix("").parts
+            if all(part.isidentifier() for part in parts):
+                found.append(".".join(parts[: -1 if parts[-1] == "__init__" else None]))
+    return [name for name in found if name != "ptxsim.system.windows"]
+
+
+def importable(names: list[str]) -> dict[str, str]:
+    said = {}
+    for name in names:
+        try:
+            importlib.import_module(name)
+            said[name] = ""
+        except Exception as error:
+            said[name] = f"{type(error).__name__}: {error}"
+    return said
+
+
+def main() -> None:
+    names = modules()
+    here = importable(names)
+    for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
+        del sys.modules[name]
+    pretend()
+    there = importable([name for name in names if name != "ptxsim.system.posix"])
+    there |= importable(["ptxsim.system.windows"])
+    for name, said in there.items():
+        if said and not here.get(name):
+            print(name, said)
+    print(f"{sum(not said for said in there.values())} of {len(there)}")
+
+
+main()
