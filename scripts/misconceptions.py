@@ -58,14 +58,20 @@ def _entry(course: Course, row: Mapping[str, str]) -> str:
     question = find_question(row["question"], course)
     line = specimen.at.strip().splitlines()[-1].strip() if specimen.at.strip() else ""
     blamed = f", at `{line}`" if line else ""
-    hint = hints[row["criterion"]][0]
+    hint = _escaped(hints[row["criterion"]][0])
     return (
         f"### {row['believes'].rstrip('.')}\n\n{row['truth']}\n\n"
         f"- Specimen: `{_path(name).relative_to(ROOT).as_posix()}`: {specimen.why}\n"
         f"- Diagnosis: **{specimen.verdict}**, {specimen.verdict.meaning}{blamed}\n"
         f"- Hint of “{row['criterion']}”: {hint}\n"
-        f"- Question: `{question.name}`: {question.ask.splitlines()[0]}\n\n"
+        f"- Question: `{question.name}`: {_escaped(question.ask.splitlines()[0])}\n\n"
     )
+
+
+def _escaped(text: str) -> str:
+    """Text whose brackets outside of code are no links."""
+    parts = text.split("`")
+    return "`".join(part if place % 2 else part.replace("[", "\\[") for place, part in enumerate(parts))
 
 
 def _path(name: str) -> Path:

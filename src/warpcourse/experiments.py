@@ -6,8 +6,10 @@ name of its own, what the clock predicts for one machine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from warpcourse.ladder import StepCost, code_size, cost_of
@@ -311,18 +313,32 @@ def variants(
 ) -> Stages:  # fmt: skip
     """Change the text of the student's own kernel: `changes` maps a label to what replaces what.
 
-    A label whose text does not stand in the kernel says so.
+    Spaces and line breaks need not be those of the kernel. A label whose text does not stand in it says so.
     """
     original = own_contract(step)
     stages = []
     for label, replaced in changes.items():
         source = original.source
         for old, new in replaced.items():
-            if old not in source:
-                label = f"{label} (no '{old}' in your kernel)"
-            source = source.replace(old, new)
+            source, found = _replaced(source, old, new)
+            if not found:
+                label = f"{label} (no '{' '.join(old.split())}' in your kernel)"
         stages.append(_stage(label, parse_contract(source, name=original.name), sizes, timed_sizes))
     return Stages.on(gpu, stages)
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def _replaced(source: str, old: str, new: str) -> tuple[str, bool]:
+    """(the source with `new` wherever `old` stands, however it is spaced; whether it stands there)."""
+    words = _WORD.findall(old)
+    is_name = [re.match(r"\w", word) is not None for word in words]
+    gaps = [r"\s+" if a and b else r"\s*" for a, b in pairwise(is_name)]
+    begin, end = (r"\b" if name else "" for name in (is_name[0], is_name[-1]))
+    spelt = "".join(re.escape(word) + gap for word, gap in zip(words, [*gaps, ""], strict=True))
+    made, count = re.subn(begin + spelt + end, lambda _: new, source)
+    return made, bool(count)
 
 
 def _stage(

@@ -40,6 +40,13 @@ class Crossover:
         last, first = above[0] - 1, above[0]
         return float(np.interp(self.dense_ms, self.sparse_ms[last : first + 1], self.densities[last : first + 1]))
 
+    @property
+    def told(self) -> str:
+        """What the bound says, in a sentence; and where the two do not cross, that."""
+        if self.density is not None:
+            return f"Sparse and dense are equally fast at density {self.density:.2g}, by the bound from your counters."
+        return "Sparse and dense do not cross here: one of the steps is not solved yet, or one is always faster."
+
 
 def crossover(
     sparse_step: str, dense_step: str, densities: Sequence[float], *, n: int = 256, gpu: str = model.DEFAULT_GPU

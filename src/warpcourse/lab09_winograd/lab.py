@@ -87,10 +87,12 @@ def stage_costs(pipeline: Winograd, problem: Convolution, *, seed: int = 0) -> T
         rows.append((launch.kernel, *(f"{count:,}" for count in counts)))
     error = np.abs(pipeline.device.asnumpy(done.y) - convolve(x, w, pad=problem.pad)).max()
     products = sum(launch.counters.fma_instructions for launch in done.launches if launch.kernel == "batched_gemm")
-    note = (
-        f"{pipeline.exact}: {products:,} products, direct convolution {problem.products:,}: "
-        f"{problem.products / max(1, products):.2f} times as many. Largest error {error:.1e}."
-    )
+    note = f"{pipeline.exact}: no products yet, so that there is nothing to compare."
+    if products:
+        note = (
+            f"{pipeline.exact}: {products:,} products, direct convolution {problem.products:,}: "
+            f"{problem.products / products:.2f} times as many. Largest error {error:.1e}."
+        )
     return small_table(("kernel", "multiply-adds", "other operations", "bytes loaded", "bytes stored"), rows, note)
 
 

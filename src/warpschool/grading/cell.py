@@ -53,8 +53,8 @@ def check_cell(step: str, *criteria: str, points: float = 1.0, device: str = "au
     if result.verdict is Verdict.SE:
         why = result.seen or next((c.seen for c in result.criteria if c.verdict is Verdict.SE), "")
         raise GradingError(f"{result.step} was not graded: {why}", next_step="This is no grade; tell your teacher.")
-    shown = result.part(criteria)
-    earned = float(shown.fraction * points)
+    part = result.part(criteria)
+    earned, shown = float(part.fraction * points), part.worth(points)
     if _grading.is_on:
         show_text(f"{found}: {shown.verdict}, {earned:g} of {points:g} points")
     else:

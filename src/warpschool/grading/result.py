@@ -123,6 +123,13 @@ class Result(Observed):
         chosen = tuple(self.criterion(name) for name in dict.fromkeys(names))
         return replace(self, criteria=chosen, verdict=worst(criterion.verdict for criterion in chosen))
 
+    def worth(self, points: float) -> Result:
+        """Return the result with weights that add up to `points`, which is what a cell of a notebook is worth."""
+        if not self.max_score:
+            return self
+        factor = points / self.max_score
+        return replace(self, criteria=tuple(replace(c, weight=c.weight * factor) for c in self.criteria))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, sentences and scores included; of what is no grade the score is None: nobody's 0."""
         return {
@@ -261,7 +268,7 @@ def make_result(
 def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
     """Return a report for people, without colour; `hints` is the number of hint levels for each failed criterion."""
     lines = [
-        f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:g} of {result.max_score:g}",
+        f"{result.step}: {result.verdict} ({result.verdict.meaning}), {result.score:.4g} of {result.max_score:.4g}",
         f"checked: {result.source.get('name', '?')}, {result.source.get('origin', '?')}",
         *_seen(result),
         *(f"the compiler warns: {warning}" for warning in result.warnings),
@@ -271,7 +278,7 @@ def to_text(result: Result, *, hints: int = 1, provenance: bool = True) -> str:
         if not criterion.is_judged:
             lines.append(f"{mark}      {criterion.title}: {criterion.seen}")
             continue
-        lines.append(f"{mark} {criterion.points:g}/{criterion.weight:g}  {criterion.title}")
+        lines.append(f"{mark} {criterion.points:.3g}/{criterion.weight:.3g}  {criterion.title}")
         if not criterion.ok and not result.seen:
             lines += _seen(criterion)
             lines += [f"    counted: {criterion.counts}"] if criterion.counts else []

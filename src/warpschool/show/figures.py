@@ -28,6 +28,8 @@ from warpschool.show.theme import root_variables, themed
 _MOST_POINTS = 12
 _MOST_ROWS = 400
 _MOST_TEXT = 1500
+_MOST_SVG = 1_500_000
+"""characters; a PNG is smaller then"""
 
 
 class Picture:
@@ -44,14 +46,14 @@ class Picture:
         return self.alt
 
     def _repr_html_(self) -> str:
-        return notebook_box(_png(self.figure, self.alt))
+        return notebook_box(_drawn(self.figure, self.alt))
 
 
 def figure_html(figure: Figure) -> str:
     """Any figure for a notebook: an image with its text, and its numbers to be opened."""
     sheet = figure_sheet(figure)
     table = details("The numbers in a table", sheet.html()) if sheet.rows else ""
-    picture = _png(figure, figure_text(figure), bbox_inches="tight", facecolor="white")
+    picture = _drawn(figure, figure_text(figure), bbox_inches="tight")
     return notebook_box(picture + table)
 
 
@@ -60,22 +62,31 @@ def figure_image(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
 
     `alt` is its text. Equal figures give equal bytes.
     """
+    return image(_svg(figure, prefix, transparent=True), alt)
+
+
+def _svg(figure: Figure, prefix: str = "fig", **options: Any) -> str:
+    """The figure with colours that follow light and dark: its own black, white and palette become the theme's."""
     FigureCanvasSVG(figure)
     out = io.StringIO()
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "warpschool", "svg.id": prefix}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None}, **options)
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = themed(re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg))
-    style = f'<style>{root_variables()}</style><rect width="100%" height="100%" style="fill:var(--panel)"/>'
+    style = f"<style>{root_variables()}svg{{fill:var(--ink)}}</style>"
     head = svg.index(">") + 1
-    return image(svg[:head] + style + svg[head:], alt)
+    return f'{svg[:head]}{style}<rect width="100%" height="100%" style="fill:var(--panel)"/>{svg[head:]}'
 
 
-def _png(figure: Figure, alt: str, **options: Any) -> str:
+def _drawn(figure: Figure, alt: str, **options: Any) -> str:
+    """The figure as an `<img>`: an SVG that follows the theme, or, of very many points, a PNG on white."""
+    svg = _svg(figure, **options)
+    if len(svg) <= _MOST_SVG:
+        return f'<figure class="frame plot">{image(svg, alt)}</figure>'
     data = io.BytesIO()
-    figure.savefig(data, format="png", dpi=96, **options)
+    figure.savefig(data, format="png", dpi=96, facecolor="white", **options)
     picture = base64.b64encode(data.getvalue()).decode()
     return f'<figure class="frame plot"><img alt="{escape(alt)}" src="data:image/png;base64,{picture}"></figure>'
 

@@ -70,14 +70,16 @@ def result_html(result: Result, *, source: str = "") -> str:
     kind, sign = ("good", "✓") if result.ok else ("bad", "✗")
     head = (
         f'<p><b>{escape(result.step)}</b>: <span class="{kind}">{sign} {escape(result.verdict)}, '
-        f"{escape(result.verdict.meaning)}</span>, {result.score:g} of {result.max_score:g} points</p>"
+        f"{escape(result.verdict.meaning)}</span>, {result.score:.4g} of {result.max_score:.4g} points</p>"
     )
     if result.not_on_gpu:
         head += f"<p>On the simulator alone, as this GPU cannot run it: {escape(result.not_on_gpu)}</p>"
     head += "".join(f"<p>The compiler warns: {escape(warning)}</p>" for warning in result.warnings)
     if result.seen:
         return notebook_box(head + _observed(result, source))
-    rows = [[_title(c), met_cell(c), f"{c.points:g} of {c.weight:g}" if c.is_judged else ""] for c in result.criteria]
+    rows = [
+        [_title(c), met_cell(c), f"{c.points:.3g} of {c.weight:.3g}" if c.is_judged else ""] for c in result.criteria
+    ]
     table = Table.of("", ["criterion", "met?", "points"], rows).html(label="criteria", kind="criteria")
     return notebook_box(head + table + _failures(result.criteria, source))
 

@@ -29,7 +29,12 @@ COLOURS: dict[str, tuple[str, str]] = {
 SERIES = sum(re.fullmatch(r"s\d", name) is not None for name in COLOURS)
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9"
 GREY = "#B8B8B8"
-"""Okabe and Ito's own values, and a grey: for figures that stand on white in every theme."""
+"""Okabe and Ito's own values, and a grey: what figures are drawn in, until `themed` puts the theme's own there."""
+_OWN = {
+    BLUE: "s0", ORANGE: "s1", GREEN: "s2", RED: "hot", PURPLE: "s3", SKY: "s4", GREY: "edge", "#000000": "ink",
+    "#ffffff": "panel", "#cccccc": "line", "#b0b0b0": "edge", "#808080": "soft",
+}  # fmt: skip
+"""a colour of a figure (Matplotlib's own of axes, frames and grids too) -> the theme's"""
 TERMINAL = {
     "good": "bold green", "bad": "bold red", "warn": "yellow", "soft": "dim", "comment": "dim italic",
     "keyword": "magenta", "directive": "magenta", "type": "cyan", "number": "yellow", "string": "green",
@@ -58,10 +63,9 @@ def stand_ins() -> dict[str, str]:
 
 
 def themed(svg: str) -> str:
-    """An SVG whose stand-ins have become variables."""
-    for name, value in stand_ins().items():
-        svg = svg.replace(value, f"var(--{name})")
-    return svg
+    """An SVG whose stand-ins, and colours of Matplotlib's figures, have become variables."""
+    names = {value: name for name, value in stand_ins().items()} | {own.lower(): name for own, name in _OWN.items()}
+    return re.sub(r"#[0-9a-f]{6}\b", lambda found: f"var(--{names[found[0]]})" if found[0] in names else found[0], svg)
 
 
 @cache

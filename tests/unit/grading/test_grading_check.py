@@ -313,6 +313,7 @@ def test_check_cell(step, monkeypatch, capsys):
         output = capsys.readouterr()
         assert output.err == ""
         assert "requested bytes: 512 bytes; at most 256 bytes" in output.out
+        assert "4 of 4" in output.out and "2 of 3" in output.out, "what is shown adds up to what the cell is worth"
         with pytest.raises(GradingError, match="no criterion 'Fast'"):
             ws.check_cell(STEP, "Fast", device="sim")
     finally:

@@ -66,3 +66,19 @@ def test_what_cannot_be_shown_is_told():
         walk(by="tile")
     assert "none of these arrays" in walk(arrays=("D",)).finding
     assert walk(most=2).note == "The first 2 of 7 pictures."
+
+
+def test_figures_of_matplotlib_follow_the_theme():
+    import base64
+
+    from matplotlib.figure import Figure
+
+    from warpschool.show.figures import figure_html
+
+    figure = Figure(figsize=(2, 2))
+    figure.subplots().plot([1, 2], color="#0072B2", label="line")
+    (data,) = re.findall(r"data:image/svg\+xml;base64,([^\"]+)", figure_html(figure))
+    svg = base64.b64decode(data).decode()
+    assert "var(--s0)" in svg and "prefers-color-scheme: dark" in svg
+    drawn = svg.split("</style>", 2)[-1]
+    assert not re.findall(r"#(?:ffffff|000000|0072b2)", drawn), "black, white and the palette are the theme's"
