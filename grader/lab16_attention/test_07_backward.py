@@ -126,8 +126,8 @@ def test_race(kernel, rng):
         "for (row0 = first; ...) and for (key0 = 0; key0 < end; ...)",
     ],
     counts="at 192 tokens and at 256, causal: products of single precision at most seven times those of one product "
-    "over the tiles of 64 x 64 up to the diagonal, and 40 more for each score; bytes of global stores: the gradients and "
-    "delta; sectors beyond the fewest and bank conflicts: none",
+    "over the tiles of 64 x 64 up to the diagonal, and 40 more for each score; bytes of global stores: the gradients "
+    "and delta; sectors beyond the fewest and bank conflicts: none",
 )
 def test_counts(kernel, rng):
     for n in COUNTED:

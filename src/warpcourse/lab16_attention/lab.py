@@ -1,9 +1,10 @@
-"""Lab 16: what its notebook computes and draws: pairs that grow, bytes by length, masks, errors, a cache that is read."""
+"""Lab 16: what its notebook computes and draws: pairs that grow, bytes by length, masks, errors, a cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from warpcourse.lab16_attention.cases import attend
 from warpcourse.lessons import BLUE, GREEN, ORANGE
+from warpschool.counters import Counters
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import RunResult
 from warpschool.notebook.runs import run
@@ -48,7 +50,8 @@ class Running:
         """The sum of exp(score) in single precision after each tile."""
         with np.errstate(over="ignore"):
             powers = np.exp(self.scores).cumsum(dtype=np.float32)
-        return [float(powers[min(end, powers.size) - 1]) for end in range(self.tile, powers.size + self.tile, self.tile)]
+        ends = range(self.tile, powers.size + self.tile, self.tile)
+        return [float(powers[min(end, powers.size) - 1]) for end in ends]
 
     @property
     def table(self) -> Table:
@@ -75,7 +78,7 @@ def draw_running(running: Running) -> Figure:
     above.step(places, steps, color=ORANGE, where="mid", label="largest so far")
     above.legend(fontsize=8)
     largest = [pair[0] for pair in running.pairs]
-    shrinks = [float(np.exp(old - new)) for old, new in zip(largest, largest[1:], strict=False)]
+    shrinks = [float(np.exp(old - new)) for old, new in pairwise(largest)]
     middles = running.tile * np.arange(1, len(largest))
     bars = below.bar(middles, shrinks, width=running.tile / 3, color=GREEN)
     below.bar_label(bars, [f"{shrink:.1e}" for shrink in shrinks], fontsize=8)
@@ -162,7 +165,8 @@ def cache_bytes(groups: Sequence[int], *, length: int = 4096, heads: int = 32, l
     rows = []
     for group in groups:
         kept_bytes = 2 * 2 * length * (heads // group) * d * layers
-        rows.append([f"{group}", f"{heads // group}", f"{kept_bytes / 2**20:,.0f} MiB", f"{kept_bytes / 4.8e12 * 1e3:.2f} ms"])
+        read_ms = kept_bytes / 4.8e12 * 1e3
+        rows.append([f"{group}", f"{heads // group}", f"{kept_bytes / 2**20:,.0f} MiB", f"{read_ms:.2f} ms"])
     return small_table(["heads that share", "groups", "keys and values", "to read them once at 4.8 TB/s"], rows)
 
 
@@ -176,10 +180,10 @@ def key_loads(done: RunResult) -> float:
 
 
 def tiles_of(done: RunResult, *, tile: int = 64) -> int:
-    """Tiles of scores that a run of step 05 computes, from its products: two of tile x tile x D for each, and some more."""
+    """Tiles of scores that a run of step 05 computes: each takes two products of tile x tile x D, and some more."""
     return int(done.counters.products // (2 * tile * tile * D))
 
 
-def bytes_of_a_key(counters: object, n: int) -> int:
+def bytes_of_a_key(counters: Counters, n: int) -> int:
     """Bytes of keys that a run of step 08 loads for each of n keys: half of what it loads, but for the queries."""
-    return int(getattr(counters, "global_load_bytes") // (2 * n))
+    return int(counters.global_load_bytes // (2 * n))
