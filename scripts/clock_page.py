@@ -64,7 +64,7 @@ which was not recorded on the H200.{without}
 
 {machines}
 
-All that stands above the H100's table is said of the H200. The others are **not validated here**: no prediction for them was compared
+X
 with a time, and each one says so, as text, as JSON and on the command line. Their constants are from data sheets,
 white papers and NVIDIA's guides ("maker"), from what others measured ("published": Jia et al. 2019 for Turing;
 Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of Accel-Sim; public notes on
@@ -150,7 +150,8 @@ def page() -> str:
     left = [name.partition("@")[2] for name in another["without"]]
     without = "" if not left else f" {len(left)} cases, {left.count('large')} of them large, were not predicted for it."
     return TEXT.format(
-        of_another=_figures(another["figures"]), without=without, device=found["device"], figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
+        of_another=_figures(another["figures"]), without=without, device=found["device"],
+        figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
         coverage="" if coverage is None else f" Of the kernels in other styles {_percent(coverage)} lie in it.",
         labs=_table(heads, _grouped(told, lambda row: row["case"].split("/")[0])),
         sizes=_table(heads, _grouped(told, lambda row: row["case"].split("@")[1])), worst=WORST,

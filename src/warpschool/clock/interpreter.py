@@ -380,6 +380,15 @@ def combine(f: i32, i: int, preds: u32, warp: int, lanes: int) -> None:
 
 
 @native
+def product_sum(f: i32, i: int, preds: u32, warp: int, a: u32, b: u32, c: u32, d: u32) -> None:
+    """a * b + c, and one more where a carry comes in."""
+    carries = 0
+    if f[i + FLAGS] & 8:
+        carries = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
+    for lane in range(32):
+        d[lane] = a[lane] * b[lane] + c[lane] + (lshr(carries, lane) & 1)
+
+
 def integers(
     f: i32,
     i: int,
@@ -407,13 +416,7 @@ def integers(
     imm = f[i + IMM]
     writes = 1
     if op == OP_IMAD:
-        if how & 8:
-            carries = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-            for lane in range(32):
-                d[lane] = a[lane] * b[lane] + c[lane] + (lshr(carries, lane) & 1)
-        else:
-            for lane in range(32):
-                d[lane] = a[lane] * b[lane] + c[lane]
+        product_sum(f, i, preds, warp, a, b, c, d)
     elif op == OP_IADD3:
         add3(f, i, preds, warp, lanes, a, b, c, d)
     elif op == OP_WIDE or op == OP_HI:
