@@ -389,6 +389,7 @@ def product_sum(f: i32, i: int, preds: u32, warp: int, a: u32, b: u32, c: u32, d
         d[lane] = a[lane] * b[lane] + c[lane] + (lshr(carries, lane) & 1)
 
 
+@native
 def integers(
     f: i32,
     i: int,
