@@ -57,18 +57,19 @@ is the range that each prediction carries.{coverage}
 {of_another}
 
 The H100's file was written before its times were looked at: its own microbenchmarks
-(`benchmarks/results/clock_h100.json`) agree with the H200's but for memory, fences and launching, and nothing else differs. The references hold lab 15 too,
-which was not recorded on the H200.{without}
+(`benchmarks/results/clock_h100.json`) agree with the H200's but for memory, fences and launching. The references
+hold lab 15 too, which was not recorded on the H200.{without}
 
 ## Machines
 
 {machines}
 
 All that stands above the H100's table is said of the H200. The others are **not validated here**: no prediction for
-them was compared with a time, and each one says so, as text, as JSON and on the command line. Their constants are from data sheets,
-white papers and NVIDIA's guides ("maker"), from what others measured ("published": Jia et al. 2019 for Turing;
-Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of Accel-Sim; public notes on
-the RTX 4090), or "assumed": what nobody was found to say is taken from the H200, or worked out as its entry tells.
+them was compared with a time, and each one says so, as text, as JSON and on the command line. Their constants are
+from data sheets, white papers and NVIDIA's guides ("maker"), from what others measured ("published": Jia et al. 2019
+for Turing; Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of Accel-Sim; public
+notes on the RTX 4090), or "assumed": what nobody was found to say is taken from the H200, or worked out as its entry
+tells.
 Each constant's source stands in `src/warpschool/clock/machines/KEY.toml`.
 
 `python benchmarks/clock/machines_check.py` follows every reference on every machine: none is faster than the roofline

@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-import endless_table
+import endless_table  # type: ignore[import-not-found]  # stands beside this script, which is run as a file
 
 from warpschool.grading.records import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict

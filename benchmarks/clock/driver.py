@@ -26,7 +26,7 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "src")]
 import cubins
-import hopper
+import engines
 import memory
 import system
 import whole
@@ -52,7 +52,7 @@ def groups() -> tuple[dict[str, list[Kernel]], list[Row]]:
         ("arithmetic", everything.kernels, everything.rows), ("whole", whole.kernels(), []),
         *((part.__name__, *part()) for part in (
             memory.shared_memory, memory.latencies, memory.first_level, memory.others, system.banks, system.queues,
-            system.fetching, system.branches, system.bandwidths, system.warpgroups, hopper.asynchronous,
+            system.fetching, system.branches, system.bandwidths, system.warpgroups, engines.asynchronous,
         )),
     ]  # fmt: skip
     for name, kernels, more in parts:
@@ -262,7 +262,7 @@ def _todo(bench: Bench) -> list[tuple[str, Measured]]:
         (row.name, functools.partial(lambda row: [bench.measure(row)], row)) for row in groups()[1]
     ]  # fmt: skip
     specials = {"launch/all": whole.launches, "block/all": whole.turnover, "l2_latency/all": whole.second_level,
-                "fetch/cold": whole.cold_fetch, "bulk/all": hopper.copies, "box/all": hopper.boxes,
+                "fetch/cold": whole.cold_fetch, "bulk/all": engines.copies, "box/all": engines.boxes,
                 "clock/all": whole.clocks}  # fmt: skip
     return found + [(name, functools.partial(special, bench)) for name, special in specials.items()]
 

@@ -86,13 +86,13 @@ def check_attention(
     if rising:
         q, k = abs(q), k * np.linspace(0, 4, n, dtype=np.float32)[:, None]
     case = run_case(kernel, rng, sizes, {"D": width}, Q=spread * q, K=k, V=v)
-    given = [case.arrays[name] for name in "QKV"]
-    right = attend(*given, bool(causal))
-    score = largest_score(given[0], given[1])
+    q, k, v = (case.arrays[name] for name in "QKV")
+    right = attend(q, k, v, bool(causal))
+    score = largest_score(q, k)
     case.check({"L": right.log}, k=n + width, scale=np.full(right.log.shape, 1 + score))
     # What a score is off by, its power is off by in parts of itself, and so is the sum by which it is divided.
     weighed = right.probabilities @ abs(right.v)
-    if given[0].dtype == np.float16:  # each probability is rounded once
+    if q.dtype == np.float16:  # each probability is rounded once
         return case.check({"O": right.out}, k=1, accumulator="float16", scale=weighed)
     return case.check({"O": right.out}, k=n + width, scale=(1 + 2 * score) * weighed)
 

@@ -70,7 +70,7 @@ _CLUSTERED = """
 
 def _fixed() -> Iterator[tuple[Kernel, Row]]:
     """Latencies: of a barrier, of an answer by another warp, of a barrier of a cluster."""
-    cycles = {"unit": "cycles", "loops": 256, "per": 256.0, "data": "zeros", "shared": 1024}
+    cycles: dict[str, Any] = {"unit": "cycles", "loops": 256, "per": 256.0, "data": "zeros", "shared": 1024}
     yield _kernel("mbarrier_alone", """
     CLOCK(t0);
     #pragma unroll 1
@@ -137,7 +137,7 @@ def _fixed() -> Iterator[tuple[Kernel, Row]]:
         kernel="cluster_load", threads=32, blocks=2, **cycles)  # fmt: skip
 
 
-def _bulk() -> Iterator[tuple[Kernel, Row]]:
+def _bulk() -> Iterator[tuple[Kernel, Row | None]]:
     """Bulk copies into shared memory: a buffer of `c` bytes for each of `b` that are on their way; `a` bytes of source
     in turns."""
     for depth in DEPTHS:
