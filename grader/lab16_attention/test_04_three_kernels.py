@@ -11,7 +11,7 @@ D = 64
 TILE = 32
 WHOLE = [64, 96]
 RAGGED = practice([1, 31, 33, 100])
-COUNTED = practice([256, 224], count=1)
+COUNTED = practice([256, 96], count=1)
 OTHER = 20  # operations of the softmax for each score, exp and its parts among them
 
 
@@ -97,7 +97,7 @@ def test_race(kernel, rng):
         "All above the diagonal: they are neither computed nor read.",
         "if (causal && col0 > row0 + TS - 1) return;   and   end = min(N, row0 + TS)",
     ],
-    counts="products of single precision at 256 tokens and at 224: at most those of the tiles of 32 x 32 up to the "
+    counts="products of single precision at 256 tokens and at 96: at most those of the tiles of 32 x 32 up to the "
     "diagonal, and 20 more for each score; sectors beyond those that the bytes fill, and bank conflicts: none",
 )
 def test_products(kernel, rng):

@@ -12,7 +12,7 @@ TSQ = 128
 TSK = 64
 WHOLE = [64, 128]
 RAGGED = practice([1, 31, 65, 150])
-COUNTED = practice([256, 384], count=1)
+COUNTED = practice([512, 128], count=1)
 
 
 @criterion(
@@ -112,7 +112,7 @@ def test_race(kernel, rng):
         "Those behind the block's last query; in different ones, as `place` says.",
         "if (causal) end = min(N, row0 + TSQ)",
     ],
-    counts="at 256 tokens and at 384, causal: operations of tensor cores at most those of tiles of 128 x 64 up to the "
+    counts="at 512 tokens and at 128, causal: operations of tensor cores at most those of tiles of 128 x 64 up to the "
     "diagonal; bytes of global stores: O and L; of global loads: Q once, K and V once for each tile of 128 queries; "
     "sectors beyond the fewest and bank conflicts: none",
 )

@@ -13,7 +13,7 @@ D = 64
 TILE = 64
 WHOLE = [64, 128]
 RAGGED = practice([1, 31, 65, 100])
-COUNTED = practice([192, 256], count=1)
+COUNTED = practice([256, 64], count=1)
 EACH = 7  # products of N x N x D: scores and dP twice, and the three gradients
 OTHER = 20  # operations for each score besides, in each of the two kernels
 
@@ -125,7 +125,7 @@ def test_race(kernel, rng):
         "Two for P and dP in each kernel, and three for the gradients; below the diagonal only.",
         "for (row0 = first; ...) and for (key0 = 0; key0 < end; ...)",
     ],
-    counts="at 192 tokens and at 256, causal: products of single precision at most seven times those of one product "
+    counts="at 256 tokens and at 64, causal: products of single precision at most seven times those of one product "
     "over the tiles of 64 x 64 up to the diagonal, and 40 more for each score; bytes of global stores: the gradients "
     "and delta; sectors beyond the fewest and bank conflicts: none",
 )

@@ -13,7 +13,7 @@ from warpschool.harness.launcher import run_kernel
 pytestmark = pytest.mark.gpu
 SIZES = ((70, 51, 45), (128, 64, 96), (128, 128, 128), (256, 256, 256))
 """values for a file's sizes, in turn; the first ones that its Needs lines allow are taken"""
-GIVEN = {"PAD": 1, "CROP": 1, "first": 0, "shift": 4}
+GIVEN = {"PAD": 1, "CROP": 1, "first": 0, "shift": 4, "causal": 1, "centred": 1}
 """sizes that are no array's dimension and mean something of their own"""
 CONVOLUTION = {
     "BATCH": 3, "C": 8, "H": 12, "W": 16, "F": 16, "R": 5, "S": 5, "STRIDE": 1, "PAD": 2, "F0": 0, "PART": 16,
