@@ -100,6 +100,7 @@ def test_race(kernel, rng):
     for rows, cols in ((2, 1000), (1, 257)):
         sizes = {"ROWS": rows, "COLS": cols, "centred": 1}
         kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check(kernel, rng, 2, 1000)
 
 
 @criterion(

@@ -90,6 +90,7 @@ def test_ragged(kernel, rng):
 def test_race(kernel, rng):
     sizes = {"ROWS": 540, "COLS": 257, "centred": 1}
     kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check(kernel, rng, 2, 257)
 
 
 @criterion(

@@ -87,6 +87,7 @@ def test_race(kernel, rng):
     for n, causal in ((64, 0), (33, 1)):
         sizes = {"causal": causal, "HEADS": 2, "N": n}
         kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check_attention(kernel, rng, 33, causal=1)
 
 
 @criterion(

@@ -88,6 +88,7 @@ def test_race(kernel, rng):
     for n, causal in ((128, 0), (65, 1)):
         sizes = {"causal": causal, "HEADS": 2, "N": n}
         kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check_attention(kernel, rng, 65, causal=1)
 
 
 @criterion(

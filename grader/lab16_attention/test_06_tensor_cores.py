@@ -102,6 +102,7 @@ def test_race(kernel, rng):
     for n, causal in ((200, 0), (150, 1)):
         sizes = {"causal": causal, "HEADS": 1, "N": n}
         kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check_attention(kernel, rng, 150, causal=1)
 
 
 @criterion(

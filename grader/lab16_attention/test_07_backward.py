@@ -115,6 +115,7 @@ def test_race(kernel, rng):
     for n, causal in ((128, 0), (65, 1)):
         sizes, arrays, _ = given(kernel, rng, n, causal=causal, heads=2)
         kernel.no_hazards(sizes, arrays, kinds=RACES)
+    check(kernel, rng, 65, causal=1)
 
 
 @criterion(

@@ -86,6 +86,7 @@ def test_rising(kernel, rng):
 def test_race(kernel, rng):
     sizes = {"TEXTS": 1, "GROUPS": 2, "N": 600}
     kernel.no_hazards(sizes, kernel.inputs(sizes, rng), kinds=RACES)
+    check(kernel, rng, 1, 2, 600)
 
 
 @criterion(

@@ -180,10 +180,11 @@ def key_loads(done: RunResult) -> float:
 
 
 def tiles_of(done: RunResult, *, tile: int = 64) -> int:
-    """Tiles of scores that a run of step 05 computes: each takes two products of tile x tile x D, and some more."""
-    return int(done.counters.products // (2 * tile * tile * D))
+    """Tiles of scores that a run of step 05 looks at: for each it loads `tile` keys and as many values."""
+    loaded = done.counters.global_load_bytes - done.outputs["O"].nbytes  # without the queries
+    return int(loaded // (2 * tile * D * FLOAT_BYTES))
 
 
-def bytes_of_a_key(counters: Counters, n: int) -> int:
-    """Bytes of keys that a run of step 08 loads for each of n keys: half of what it loads, but for the queries."""
-    return int(counters.global_load_bytes // (2 * n))
+def bytes_of_a_key(counters: Counters, n: int, *, split: int = 512, query_bytes: int = 4 * 128 * 2) -> int:
+    """Bytes of keys that a run of step 08 loads for each of n keys: half of what is left without the queries."""
+    return int((counters.global_load_bytes - -(-n // split) * query_bytes) // (2 * n))
