@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -34,6 +35,20 @@ hypothesis.settings.load_profile("busy")
 # A shell starts what runs behind it with SIGINT ignored, and children inherit that: Ctrl-C could not be tested there.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a thinned test's cases every n-th stays quick, always the same ones; `make test-all` runs all."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        thinned = item.get_closest_marker("thinned")
+        if thinned is None:
+            continue
+        name = item.nodeid.split("[")[0]
+        if seen[name] % thinned.args[0]:
+            item.add_marker(pytest.mark.slow)
+        seen[name] += 1
 
 
 @contextmanager

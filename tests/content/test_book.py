@@ -78,6 +78,7 @@ def test_each_lab_has_a_chapter_with_all_parts_and_a_link_to_it(lab):
 
 
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ builds a program's host part")
+@pytest.mark.slow
 def test_the_program_of_the_first_chapter_prints_what_is_printed(tmp_path):
     pytest.importorskip("nvidia")
     program = next(block for block in blocks("gpu", "cuda") if "int main()" in block)

@@ -43,6 +43,7 @@ def network(form, **options):
 # ---------------------------------------------------------------- networks
 
 
+@pytest.mark.slow
 def test_a_thousand_digits():
     digits = load().test
     assert (network("winograd").classify(digits.pixels()) == digits.labels).mean() >= 0.97

@@ -66,7 +66,10 @@ SPECIMENS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SPECIMENS)
+LONG = "a long kernel in many shapes"
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in SPECIMENS])
 def test_it_ends_by_a_count(name):
     verdicts, source = SPECIMENS[name]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

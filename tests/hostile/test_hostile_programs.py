@@ -155,6 +155,7 @@ def test_output_without_end_is_cut(tmp_path):
 
 
 @needs_programs
+@pytest.mark.slow
 def test_what_a_check_says_does_not_depend_on_where_it_ran(tmp_path):
     """Names of folders and addresses differ from run to run; results do not."""
     source = Course.find().step(STEP).solution.read_bytes().replace(b"CHECK(cudaFree(d_x));", b"")

@@ -168,6 +168,7 @@ def drawn(seed: int, *, stored: bool = False):
 
 @pytest.mark.parametrize("by_oracle", [False, True])
 @pytest.mark.parametrize("seed", range(40))
+@pytest.mark.thinned(3)
 def test_a_box_is_loaded_as_numpy_cuts_it_out(seed, by_oracle):
     rng, array, tensor_map, corner, box, steps, swizzle, fill = drawn(seed)
     shared = rng.integers(0, 256, SHARED, np.uint8)

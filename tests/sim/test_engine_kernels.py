@@ -31,6 +31,7 @@ def golden(name: str, dialect: str, **options):
 @pytest.mark.parametrize("options", [{}, {"parted": True}, {"check": False, "count": False}], ids=lambda o: "-".join(o))
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", golden_kernels.LAUNCHES)
+@pytest.mark.thinned(4)
 def test_golden_kernel_equals_silicon(name, dialect, options, recorded):
     case = golden_kernels.LAUNCHES[name]
     if name == "trigonometry" and "madc" not in INSTRUCTIONS:

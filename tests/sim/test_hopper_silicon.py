@@ -34,6 +34,7 @@ def recorded():
 
 
 @pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
+@pytest.mark.thinned(4)
 def test_machine_code_and_oracle_agree(name):
     case = BY_NAME[name]
     found, findings, counters = launch(case)

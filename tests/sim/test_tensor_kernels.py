@@ -161,6 +161,7 @@ WMMA = [c for c in tensor_cases.products() if c.product.instruction == "wmma" an
 
 
 @pytest.mark.parametrize("n", range(0, len(WMMA), 7))
+@pytest.mark.thinned(4)
 def test_fragments_in_memory_equal_the_oracle(n):
     _compare_memory(n, "shared" if n % 2 else "global")
 
