@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from warpcourse.lab16_attention.cases import attend
 from warpcourse.lessons import BLUE, GREEN, ORANGE
-from warpschool.counters import Counters
+from warpschool.counters import SECTOR_BYTES, Counters
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import RunResult
 from warpschool.notebook.runs import run
@@ -185,6 +185,9 @@ def tiles_of(done: RunResult, *, tile: int = 64) -> int:
     return int(loaded // (2 * tile * D * FLOAT_BYTES))
 
 
-def bytes_of_a_key(counters: Counters, n: int, *, split: int = 512, query_bytes: int = 4 * 128 * 2) -> int:
-    """Bytes of keys that a run of step 08 loads for each of n keys: half of what is left without the queries."""
-    return int((counters.global_load_bytes - -(-n // split) * query_bytes) // (2 * n))
+def bytes_of_a_key(counters: Counters, n: int) -> int:
+    """Bytes of keys that a run of step 08 loads for each of n keys, in whole sectors.
+
+    That is half of what it loads; queries, and what joins the parts, add less than a sector for each key.
+    """
+    return int(counters.global_load_bytes // (2 * n) // SECTOR_BYTES * SECTOR_BYTES)
