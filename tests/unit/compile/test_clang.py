@@ -68,7 +68,7 @@ def test_without_both_the_message_says_what_to_install(no_nvrtc, monkeypatch):
     monkeypatch.setattr(clang_module.importlib.util, "find_spec", lambda name: None)
     find_clang.cache_clear()
     try:
-        with pytest.raises(CompilerMissing, match=r"not run on darwin(.|\n)*ziglang is not(.|\n)*warpschool\[clang\]"):
+        with pytest.raises(CompilerMissing, match=r"not run on macOS(.|\n)*ziglang is not(.|\n)*warpschool\[clang\]"):
             find_compiler()
         with pytest.raises(CompilerMissing, match=r"pip install 'warpschool\[clang\]'"):
             find_compiler("clang")
