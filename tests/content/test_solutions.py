@@ -36,7 +36,7 @@ GRADED = [
 
 
 @pytest.mark.parametrize("step", GRADED, ids=str)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_reference_is_accepted(step):
     skip_without_tools(step)
     result = ws.check(step.name, step.solution, device="sim")
