@@ -20,11 +20,12 @@ from pathlib import Path
 from typing import Any
 
 from cudnn_algorithms import against_best, fastest
-from split_channels import Case, again, contract_of, median_us
+from split_channels import Case, contract_of, median_us
 from tile_search import SplitChannels, best_known
 
 import warpschool as ws
 from warpcourse.lab12_split_channels.tiles import LAYERS, Tiles, ranked
+from warpschool.device import repeated
 from warpschool.device.measurement import Rules
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import Program
@@ -114,7 +115,7 @@ def measured(name: str, problem: Convolution, rules: Rules) -> list[Row]:
             Row(
                 layer=name, way=way, parts=parts, blocks=first.blocks, max_error=error,
                 registers=int(pipeline.program.kernel(first.kernel).attributes["num_regs"]),
-                time_us=median_us(again(done.launches), rules),
+                time_us=median_us(repeated(done.launches), rules),
             )
         )  # fmt: skip
         print(f"{name:4s} {way:5s} {parts:2d} parts: {rows[-1].time_us:7.1f} us, {first.blocks} blocks", flush=True)
@@ -136,9 +137,9 @@ def last_layer(rules: Rules) -> dict[str, Any]:
             continue
         done = pipeline.on_turned(problem, case.images, case.filters)
         error = case.check(done)
-        times.append((median_us(again(done.launches), rules), values, done, error))
+        times.append((median_us(repeated(done.launches), rules), values, done, error))
     time_us, values, done, error = min(times, key=lambda one: one[0])
-    best = against_best(again(done.launches), fastest(problem, case.x, case.w), rules)
+    best = against_best(repeated(done.launches), fastest(problem, case.x, case.w), rules)
     print(f"28,269 filters: {time_us:.1f} us, {best.name} {1e3 * best.time_ms:.1f} us: {best.ratio:.3f}", flush=True)
     return {
         "sizes": problem.sizes, "step": RAGGED, "constants": values, "max_error": error, "time_us": time_us,

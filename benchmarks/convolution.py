@@ -37,7 +37,7 @@ from cudnn_algorithms import Best, Exact, Rival, against_best, fastest
 
 import warpschool as ws
 from warpschool.contract import parse_contract
-from warpschool.device import Launch
+from warpschool.device import Launch, repeated
 from warpschool.device.measurement import Rules
 from warpschool.errors import WarpschoolError
 from warpschool.harness.launcher import Program
@@ -234,7 +234,7 @@ class Case:
         """Largest error of some images, as a multiple of the expected one; ArithmeticError if it is too large."""
         p = self.problem
         self.y.native.fill(math.nan)
-        _again(launches)()
+        repeated(launches)()
         actual = torch.as_tensor(self.y.native, device="cuda")
         if self.is_half:
             actual = actual.permute(0, 3, 1, 2)
@@ -250,14 +250,6 @@ class Case:
                 f"{self.layer.name}: the result is wrong: {error:.1f} times the expected rounding error"
             )
         return error
-
-
-def _again(launches: tuple[Launch, ...]) -> Callable[[], None]:
-    def work() -> None:
-        for launch in launches:
-            launch.again()
-
-    return work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +301,7 @@ class Bench:
         constants = self.constants(case)
         launches = case.launches(constants)
         error = case.max_error(launches)
-        found = ws.benchmark_ratio(_again(launches), case.library, device="gpu", rules=self.rules)
+        found = ws.benchmark_ratio(repeated(launches), case.library, device="gpu", rules=self.rules)
         mine, other = found.candidate.median_ms, found.reference.median_ms
         assert mine is not None and other is not None and found.speed is not None and found.error is not None
         program = _program(step, tuple(sorted(constants.items())))
@@ -318,7 +310,7 @@ class Bench:
             section=section, layer=layer.name, step=step, sizes=case.sizes, constants=constants, registers=registers,
             max_error=error, time_ms=mine, reference_ms=other, ratio=1 / found.speed, ratio_error=found.error,
             stable=found.stable, tflop_per_s=layer.problem.flop / mine * 1e-9,
-            best=against_best(_again(launches), self.ways(case), self.rules), exact_error=case.part(),
+            best=against_best(repeated(launches), self.ways(case), self.rules), exact_error=case.part(),
         )  # fmt: skip
         self.rows.append(row)
         print(_text(row), flush=True)
@@ -333,7 +325,7 @@ class Bench:
         times: list[tuple[float, Constants]] = []
         for constants in candidates:
             try:
-                time = ws.benchmark(_again(case.launches(constants)), device="gpu", rules=QUICK).median_ms
+                time = ws.benchmark(repeated(case.launches(constants)), device="gpu", rules=QUICK).median_ms
             except WarpschoolError as error:
                 print(f"  {constants}: {str(error).splitlines()[0]}")
                 continue

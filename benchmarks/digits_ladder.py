@@ -28,7 +28,7 @@ import numpy as np
 
 import warpschool as ws
 from warpschool.contract import parse_contract
-from warpschool.device import DeviceArray, Launch
+from warpschool.device import DeviceArray, repeated
 from warpschool.device.measurement import Rules
 from warpschool.device.protocol import Device
 from warpschool.harness.launcher import Program
@@ -96,10 +96,6 @@ class Bench:
         print(f"{part:12s} {layer:2s} {way:45s} {told}  error {error:.1e}", flush=True)
 
 
-def again(launches: tuple[Launch, ...]) -> Callable[[], Any]:
-    return lambda: [launch.again() for launch in launches]
-
-
 def solution(step: str, device: Device, constants: Mapping[str, int] | None = None) -> Program:
     path = SOLUTIONS / f"{step}.cu"
     return Program(parse_contract(path.read_text("utf-8"), name=path.name), device=device, constants=constants)
@@ -126,7 +122,7 @@ def run_steps(bench: Bench, layer: str, problem: Convolution) -> None:
         done = way(problem, images, filters)
         exact = pooled_layout(some) if step == "08_layout" else some
         whole = partial(way, problem, images, filters)  # with the transforms, which are no launches of ours
-        work = whole if step == "10_fft" else again(done.launches)
+        work = whole if step == "10_fft" else repeated(done.launches)
         bench.add("convolution", layer, step, work, largest_error(done.y.get()[:CHECKED_IMAGES], exact))
     _im2col(bench, layer, problem, solution("lab08_convolution/05_im2col", bench.device), x)
 
@@ -138,7 +134,7 @@ def _im2col(bench: Bench, layer: str, problem: Convolution, program: Program, x:
     launches = program.enqueue(sizes, {"x": device.asarray(x, name="x"), "cols": cols})
     windows = np.lib.stride_tricks.sliding_window_view(x[:CHECKED_IMAGES], (height, width), axis=(2, 3))
     exact = windows.reshape(CHECKED_IMAGES, problem.terms, -1)
-    bench.add("convolution", layer, "05_im2col", again(launches), largest_error(cols.get()[:CHECKED_IMAGES], exact))
+    bench.add("convolution", layer, "05_im2col", repeated(launches), largest_error(cols.get()[:CHECKED_IMAGES], exact))
 
 
 def run_variants(bench: Bench, layer: str, problem: Convolution) -> None:
@@ -156,7 +152,7 @@ def run_variants(bench: Bench, layer: str, problem: Convolution) -> None:
         y = device.empty((n, *exact.shape[1:]), np.float32, name="y")
         arrays = (device.asarray(x, name="x"), device.asarray(w, name="w"), y)
         launch = module.get_function("conv")((grid,), (32, 32), (*arrays, *sizes))
-        bench.add("convolution", layer, way, again((launch,)), largest_error(y.get()[:CHECKED_IMAGES], exact))
+        bench.add("convolution", layer, way, repeated((launch,)), largest_error(y.get()[:CHECKED_IMAGES], exact))
 
     add("plain, blocks of 32 x 32", "plain_convolution.cu", n * f, x, w, exact)
     channels_last, turned = (np.ascontiguousarray(a) for a in (x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0)))
@@ -185,7 +181,7 @@ def run_layers(bench: Bench, layer: str, problem: Convolution) -> None:
         named = {p.name for entry in program.contract.entries for p in entry.parameters}
         y = device.empty(shape, np.float32, name="y")
         launches = program.enqueue(sizes, {k: v for k, v in given.items() if k in named} | {"y": y})
-        bench.add("layer", layer, step, again(launches), largest_error(y.get()[:CHECKED_IMAGES], exact))
+        bench.add("layer", layer, step, repeated(launches), largest_error(y.get()[:CHECKED_IMAGES], exact))
 
     add("01_relu", {"BATCH": n, "C": f, "P": height * width}, x.shape, positive)
     for step, values in pools.items():
@@ -199,7 +195,7 @@ def run_layers(bench: Bench, layer: str, problem: Convolution) -> None:
     launch = module.get_function("average_pool")((n,), (width // 2, height // 2), arguments)
     exact = pools["02_average_pool"].reshape(CHECKED_IMAGES, f, height // 2, 2, width // 2, 2).mean(axis=(3, 5))
     error = largest_error(y.get()[:CHECKED_IMAGES].transpose(0, 3, 1, 2), exact)
-    bench.add("layer", layer, "a thread for each window, channels last", again((launch,)), error)
+    bench.add("layer", layer, "a thread for each window, channels last", repeated((launch,)), error)
 
 
 def run_argmax(bench: Bench, batch: int) -> None:
@@ -209,7 +205,7 @@ def run_argmax(bench: Bench, batch: int) -> None:
     launches = solution("lab10_lenet/08_argmax", bench.device).enqueue(
         {"BATCH": batch, "CLASSES": 10}, {"x": bench.device.asarray(x, name="x"), "label": label}
     )
-    bench.add("layer", "", "08_argmax", again(launches), float(np.any(label.get() != x.argmax(1))))
+    bench.add("layer", "", "08_argmax", repeated(launches), float(np.any(label.get() != x.argmax(1))))
 
 
 def serial(batch: int) -> dict[str, Any] | None:

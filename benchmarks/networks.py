@@ -30,6 +30,7 @@ import numpy as np
 
 import warpschool as ws
 from warpschool.contract import parse_contract
+from warpschool.device import repeated
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn.digits import load, weights
@@ -194,7 +195,7 @@ def _time(program: Program, sizes: dict[str, int]) -> float:
     device = program.module.device
     arrays = {name: device.zeros(array.shape or (), array.dtype, name=name) for name, array in plan.arrays.items()}
     launches = program.enqueue(sizes, arrays)
-    return _quick(lambda: [launch.again() for launch in launches])
+    return _quick(repeated(launches))
 
 
 def streams(network: Network, x: np.ndarray) -> list[dict[str, Any]]:

@@ -31,7 +31,7 @@ except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
 import warpschool as ws
-from warpschool.device import Launch
+from warpschool.device import repeated
 from warpschool.device.measurement import Rules
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.torch_vgg16 import Vgg16
@@ -166,16 +166,11 @@ class Bench:
 
 def again(session: Session, layer: str, *, back: bool) -> Callable[[], None]:
     """A function that launches a layer's kernels once more."""
-    chosen: list[Launch] = [
+    chosen = [
         launch for call, launches in session.launches for launch in launches
         if call.layer == layer and (call.step.split("/")[-1] in BACKWARD) == back
     ]  # fmt: skip
-
-    def work() -> None:
-        for launch in chosen:
-            launch.again()
-
-    return work
+    return repeated(chosen)
 
 
 def layers_forward(bench: Bench, form: VggForm, network: Inference, model: Any, x: Any) -> None:

@@ -40,7 +40,7 @@ from tile_search import SearchRecord, best_known, problem_key, search, step_for,
 import warpschool as ws
 from warpcourse.lab12_split_channels.tiles import LAYERS, Tiles, ranked
 from warpschool.contract import Contract, parse_contract
-from warpschool.device import Launch
+from warpschool.device import repeated
 from warpschool.device.measurement import Rules
 from warpschool.nn import Convolution
 from warpschool.nn.pipelines import Convolved
@@ -102,7 +102,7 @@ class Case:
     def check(self, done: Convolved) -> float:
         """Repeat the launches on a poisoned result and return its error. Raises ArithmeticError."""
         done.y.native.fill(math.nan)
-        again(done.launches)()
+        repeated(done.launches)()
         return self.error_of(done.y.native)
 
     def part(self, y: Any) -> float:
@@ -116,14 +116,6 @@ class Case:
         if not error <= 8.0:
             raise ArithmeticError(f"{self.name}: the result is wrong: {error:.1f} times the expected rounding error")
         return error
-
-
-def again(launches: Sequence[Launch]) -> Callable[[], None]:
-    def work() -> None:
-        for launch in launches:
-            launch.again()
-
-    return work
 
 
 def median_us(work: Callable[[], Any], rules: Rules) -> float:
@@ -142,7 +134,7 @@ def tuned(case: Case, count: int | None, records: Path) -> Tiles:
     def measure(tiles: Tiles) -> float:
         done = case.done(tiles)
         case.check(done)
-        return median_us(again(done.launches), QUICK)
+        return median_us(repeated(done.launches), QUICK)
 
     return search(wanted, measure, record, title=case.name)[0]
 
@@ -153,7 +145,7 @@ def measure(case: Case, tiles: Tiles, rules: Rules) -> Row:
     pipeline = with_tiles(contract_of(step_for(problem)), problem, tiles, device="gpu")
     done = pipeline.on_turned(problem, case.images, case.filters)
     error = case.check(done)
-    found = ws.benchmark_ratio(again(done.launches), case.library, device="gpu", rules=rules)
+    found = ws.benchmark_ratio(repeated(done.launches), case.library, device="gpu", rules=rules)
     mine, other = found.candidate.median_ms, found.reference.median_ms
     assert mine is not None and other is not None and found.speed is not None and found.error is not None
     first = done.launches[0]
@@ -161,7 +153,7 @@ def measure(case: Case, tiles: Tiles, rules: Rules) -> Row:
         layer=case.name, step=step_for(problem), sizes=problem.sizes, tiles=asdict(tiles), blocks=first.blocks,
         registers=int(pipeline.program.kernel(first.kernel).attributes["num_regs"]), max_error=error,
         time_us=1e3 * mine, cudnn_us=1e3 * other, ratio=1 / found.speed, ratio_error=found.error, stable=found.stable,
-        best=against_best(again(done.launches), fastest(problem, case.x, case.w), rules),
+        best=against_best(repeated(done.launches), fastest(problem, case.x, case.w), rules),
         exact_error=case.part(done.y.native), tflop_per_s=problem.flop / mine * 1e-9,
     )  # fmt: skip
     print(row_text(row), flush=True)

@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from cudnn_algorithms import Best, against_best, fastest
 
 import warpschool as ws
 from warpschool.contract import parse_contract
-from warpschool.device import DeviceArray
+from warpschool.device import DeviceArray, repeated
 from warpschool.device.measurement import Rules
 from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution
@@ -195,9 +195,8 @@ def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
     tx, tw = torch.from_dlpack(x), torch.from_dlpack(w)
     reference = torch.nn.functional.conv2d(tx, tw, padding=problem.pad)
     own, library = errors(layer, x, w, [done.y.native, cupy.from_dlpack(reference)])
-    found = ws.benchmark_ratio(
-        _repeat(done), lambda: torch.nn.functional.conv2d(tx, tw, padding=problem.pad), device="gpu", rules=rules
-    )
+    library_call = partial(torch.nn.functional.conv2d, tx, tw, padding=problem.pad)
+    found = ws.benchmark_ratio(repeated(done.launches), library_call, device="gpu", rules=rules)
     mine, other = found.candidate.median_ms, found.reference.median_ms
     assert mine is not None and other is not None and found.speed is not None and found.error is not None
     row = Row(
@@ -206,7 +205,7 @@ def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
         stages_ms={launch.kernel: _quick(launch.again) for launch in done.launches},
         floor_ms=floor_ms(problem, exact), time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
         ratio_error=found.error, stable=found.stable,
-        best=against_best(_repeat(done), fastest(problem, tx, tw), rules),
+        best=against_best(repeated(done.launches), fastest(problem, tx, tw), rules),
     )  # fmt: skip
     print(_text(row), flush=True)
     return row
@@ -259,7 +258,7 @@ def forms(layer: Layer, rules: Rules) -> list[FormRow]:
     rows = []
     for form, done in ways.items():
         own, other = errors(layer, x, w, [done.y.native, large.y.native])
-        found = ws.benchmark_ratio(_repeat(done), _repeat(large), device="gpu", rules=rules)
+        found = ws.benchmark_ratio(repeated(done.launches), repeated(large.launches), device="gpu", rules=rules)
         mine, reference = found.candidate.median_ms, found.reference.median_ms
         assert mine is not None and reference is not None and found.speed is not None
         rows.append(FormRow(layer=layer.name, form=form, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,
@@ -267,10 +266,6 @@ def forms(layer: Layer, rules: Rules) -> list[FormRow]:
         print(f"{layer.name} {form}: {mine:.4f} ms, F(4x4,3x3) {reference:.4f}: {1 / found.speed:.3f}, errors "
               f"{own:.1e} and {other:.1e}", flush=True)  # fmt: skip
     return rows
-
-
-def _repeat(done: Convolved) -> Callable[[], Any]:
-    return lambda: [launch.again() for launch in done.launches]
 
 
 def _quick(work: Callable[[], Any]) -> float:

@@ -20,7 +20,7 @@ from warpschool.clock.prediction import Prediction, predict_plan
 from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
-from warpschool.device import Launch, get_device
+from warpschool.device import Launch, get_device, repeated
 from warpschool.device.protocol import Device
 from warpschool.errors import CourseError, DeviceLacks
 from warpschool.harness.launcher import Program, RunResult, random_inputs
@@ -51,7 +51,7 @@ def own_kernels(lab: str, steps: Iterable[str] | None = None, *, device: str | D
 
 def gpu_ms(launches: Sequence[Launch]) -> float | None:
     """Time launches once more on the GPU that made them."""
-    return benchmark(lambda: [launch.again() for launch in launches], device="gpu").median_ms
+    return benchmark(repeated(launches), device="gpu").median_ms
 
 
 def own_gpu_ms(

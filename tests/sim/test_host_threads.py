@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ptxsim.memory import Memory
-from ptxsim.run import worker
+from ptxsim.run import threads
 from ptxsim.run.engine import Snapshot, block_ranges
 from warpschool.compile import compile_cuda
 from warpschool.errors import WarpschoolError
@@ -26,7 +26,7 @@ def identities(count: int) -> set[int]:
         together.wait()
         found.append(threading.get_ident())
 
-    for task in worker.start([work] * count):
+    for task in threads.start([work] * count):
         assert task.wait(120)
     assert len(found) == count
     return set(found)
@@ -35,7 +35,7 @@ def identities(count: int) -> set[int]:
 def settled(count: int) -> None:
     """Waits until that many threads are idle: a task is over a moment before its thread is free."""
     for _ in range(10_000):
-        if len(worker._idle) >= count:
+        if len(threads._idle) >= count:
             return
         threading.Event().wait(0.01)
     raise AssertionError("no thread became idle")
@@ -53,7 +53,7 @@ def test_threads_are_used_again():
 
 def test_a_wait_ends_at_its_time():
     go = threading.Event()
-    (task,) = worker.start([go.wait])
+    (task,) = threads.start([go.wait])
     assert not task.wait(0.01)
     go.set()
     assert task.wait(120)
@@ -66,7 +66,7 @@ def test_a_failure_ends_its_thread_alone(monkeypatch):
     def fail() -> None:
         raise ZeroDivisionError
 
-    (task,) = worker.start([fail])
+    (task,) = threads.start([fail])
     assert task.wait(120)
     assert identities(2)
     assert told == [ZeroDivisionError]
@@ -77,7 +77,7 @@ def test_a_forked_process_starts_its_own():
     child = os.fork()
     if child == 0:
         done: list[int] = []
-        (task,) = worker.start([lambda: done.append(1)])
+        (task,) = threads.start([lambda: done.append(1)])
         os._exit(0 if task.wait(120) and done else 1)
     assert os.waitpid(child, 0)[1] == 0
 

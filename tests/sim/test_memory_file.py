@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import ptxsim
-from ptxsim.run import worker
+from ptxsim.run import threads, worker
 
 PTX = """
 .version 8.0
@@ -73,7 +73,7 @@ def test_a_launching_thread_needs_no_other(monkeypatch):
     x = memory.allocate(400, "x")
     kernel = ptxsim.parse(PTX).kernel("one")
     kernel.launch(1, 32, (x,), memory)
-    ran, handed, start = [], [], worker.start
+    ran, handed, start = [], [], threads.start
 
     def run_noted(self, first, last):
         ran.append(threading.current_thread())
@@ -81,7 +81,7 @@ def test_a_launching_thread_needs_no_other(monkeypatch):
 
     run = worker.HostWorker.run
     monkeypatch.setattr(worker.HostWorker, "run", run_noted)
-    monkeypatch.setattr(worker, "start", lambda works: handed.extend(works) or start(works))
+    monkeypatch.setattr(threads, "start", lambda works: handed.extend(works) or start(works))
     records = []
     task = ptxsim.launching_thread(lambda: records.append(kernel.launch(1, 32, (x,), memory)))
     assert task.wait(60) and len(handed) == 1  # the thread itself

@@ -363,7 +363,7 @@ class Builder:
     ) -> None:
         """Stores `value` where a condition holds; `old` is what stands there, and is stored elsewhere.
 
-        Volatile keeps LLVM from making masked stores of it: on AVX2 processors of AMD each takes about 20 cycles.
+        Volatile keeps LLVM from making masked stores of it, which are slow on AVX2 processors of AMD.
         """
         align = align or max(1, BITS[value.type] // 8)
         self.lines.append(f"store volatile {self.select(condition, value, old)}, {pointer}, align {align}")

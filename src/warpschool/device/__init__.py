@@ -4,7 +4,7 @@
 call of the kernel gives a `Launch` with counters, hazards and printed text.
 """
 
-from warpschool.device.module import Kernel, Launch, RawModule, get_device, gpu_problem
+from warpschool.device.module import Kernel, Launch, RawModule, get_device, gpu_problem, repeated
 from warpschool.device.protocol import Device, DeviceArray, LaunchOptions
 from warpschool.device.sim import SimDevice
 
@@ -18,4 +18,5 @@ __all__ = [
     "SimDevice",
     "get_device",
     "gpu_problem",
+    "repeated",
 ]

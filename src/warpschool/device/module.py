@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -449,6 +449,17 @@ class Launch:
 
 
 _MANGLED = re.compile(r"_ZN?K?(?P<rest>L?\d.*)")
+
+
+def repeated(launches: Iterable[Launch]) -> Callable[[], None]:
+    """A function that makes launches once more, in their order, on whatever their arrays hold now; it does not wait."""
+    made = tuple(launches)
+
+    def work() -> None:
+        for launch in made:
+            launch.again()
+
+    return work
 
 
 def base_names(symbol: str) -> tuple[str, ...]:

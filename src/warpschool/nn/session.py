@@ -27,7 +27,7 @@ from ptxsim import available_threads
 from warpschool.contract import Contract, LaunchPlan, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
-from warpschool.device import DeviceArray, Launch, get_device
+from warpschool.device import DeviceArray, Launch, get_device, repeated
 from warpschool.device.protocol import Device, Dim3
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
@@ -346,7 +346,7 @@ class Session:
     def again(self, layer: str) -> Callable[[], Any]:
         """Return a function that launches one layer's kernels once more, on whatever the arrays hold now."""
         chosen = [launch for call, launches in self.launches if call.layer == layer for launch in launches]
-        return lambda: [launch.again() for launch in chosen]
+        return repeated(chosen)
 
 
 _RELAXED = {"check": False, "count": False}

@@ -21,7 +21,7 @@ import numpy as np
 from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_report
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
-from warpschool.device import get_device, gpu_problem
+from warpschool.device import get_device, gpu_problem, repeated
 from warpschool.device.measurement import Rules
 from warpschool.errors import CompilerMissing, ContractError, CourseError, GradingError, NotMeasured, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, graded_functions
@@ -278,10 +278,7 @@ def time_on_gpu(contract: Contract, small: Plan) -> GpuFigures:
     program = Program(contract, device="gpu", constants=plan.constants)
     run = program.run(plan.scalars, random_inputs(plan, np.random.default_rng(0)))
 
-    def launch_all() -> None:
-        for launch in run.launches:
-            launch.again()
-
+    launch_all = repeated(run.launches)
     flop = product_flop(plan)
     if not flop:
         return GpuFigures(case=case_text(plan), timing=benchmark(launch_all, device="gpu", rules=_RULES))

@@ -15,7 +15,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,7 @@ from warpschool.clock.machine import find_machine
 from warpschool.clock.prediction import predict_plan
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
-from warpschool.device import Launch, get_device
+from warpschool.device import get_device, repeated
 from warpschool.device.measurement import Rules
 from warpschool.errors import CourseError, WarpschoolError
 from warpschool.grading.result import Timed
@@ -119,21 +119,13 @@ def _both(step: Step, text: str) -> tuple[Contract, Contract]:
     return parse_contract(text, name=step.file_name), reference
 
 
-def _again(launches: tuple[Launch, ...]) -> Callable[[], None]:
-    def work() -> None:
-        for launch in launches:
-            launch.again()
-
-    return work
-
-
 def _measured(step: Step, text: str) -> Timed:
     """In the child: run both on the GPU, then time them in turns."""
     own, reference = _both(step, text)
     case = case_of(step, reference)
     arrays = case.arrays or random_inputs(reference.bind(case.sizes), np.random.default_rng(0))
     runs = [Program(contract, device="gpu").run(case.sizes, arrays) for contract in (own, reference)]
-    found = benchmark_ratio(*(_again(run.launches) for run in runs), device="gpu", rules=_RULES)
+    found = benchmark_ratio(*(repeated(run.launches) for run in runs), device="gpu", rules=_RULES)
     assert found.speed is not None
     return Timed(
         step=step.name, how="measured", on=found.candidate.device_name, case=case.sizes,

@@ -70,12 +70,16 @@ def test_variants_change_the_text_and_say_where_there_is_nothing_to_change():
 
 
 def test_times_are_taken_where_the_device_measures_them(monkeypatch):
+    launched = []
+
     def timed(work, device):
-        return SimpleNamespace(median_ms=1.5 if work() else None)
+        work()
+        return SimpleNamespace(median_ms=1.5 if launched else None)
 
     monkeypatch.setattr(experiments, "get_device", lambda which: SimpleNamespace(measures_time=True))
     monkeypatch.setattr(experiments, "Program", lambda contract, device, constants: Program(contract, device="sim"))
     monkeypatch.setattr(experiments, "benchmark", timed)
+    monkeypatch.setattr(experiments, "repeated", lambda launches: lambda: launched.extend(launches))
     assert "1.5" in repr(experiments.compare([STEP], SMALL, timed_sizes=SMALL))
 
 
