@@ -472,11 +472,11 @@ def _reached(first: Native) -> dict[str, Native]:
         if one.name in found:
             continue
         found[one.name] = one
-        names = {
+        names = dict.fromkeys(  # in their order: the text is a key of the cache, and must be the same in every process
             node.func.id
             for node in ast.walk(one.tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
+        )
         todo += [f for name in names if isinstance(f := one.function.__globals__.get(name), Native)]
     return found
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -75,3 +79,18 @@ def test_an_array_of_another_type_is_refused() -> None:
 def test_a_variable_keeps_its_type() -> None:
     with pytest.raises(NativeError, match="holds integers"):
         _mixed(1)
+
+
+def test_the_cache_knows_what_another_process_has_compiled():
+    """The text of a machine's functions is the key of its machine code: it does not hang on how names are hashed."""
+    ask = (
+        "import hashlib; from warpschool.clock import interpreter, native;"
+        "print(hashlib.sha256(native._ir_of(interpreter.run_block).encode()).hexdigest())"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", ask], env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
