@@ -103,7 +103,7 @@ def _report(t: Either, i: Instruction, s: Sources) -> None:
 
 
 def _a(t: Either, i: Instruction, p: WarpgroupProduct, s: Sources, step: int) -> IRValue:
-    """A's descriptor, or its registers as a matrix that stays as it is until the end of the chain: one for each step."""
+    """A's descriptor, or its registers as a matrix, each step's own, that stays until the end of the chain."""
     if not s.a_in_registers:
         return uniform(t, i, s.a, "u64")
     return matrix_in_memory(t, s.a, MatrixForm(p.fragment("a"), "row"), f"a {step}")
