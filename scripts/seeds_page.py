@@ -350,6 +350,7 @@ def sweeps() -> str:
     rows = [
         [tiles.replace(",", " "), number(ms), f"{row['cublas_ms'] / ms:.2f}"]
         for tiles, ms in sorted(row["times_ms"].items(), key=lambda item: item[1])
+        if " / " not in tiles
     ]
     text += (
         f" Every tile set of `07_warp_tiled` on an {found['device']} (TSM TSN TSK WSM WSN WPTM WPTN; cuBLAS takes "
