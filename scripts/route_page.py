@@ -118,7 +118,7 @@ def picture(route: Route) -> str:
         for column, names in columns.items()
         for row, name in enumerate(names)
     }
-    figure, axes = new_figure(8.4, 3.6)
+    figure, axes = new_figure(8.4, 4.6)
     axes.axis("off")
     for point in route.waypoints:
         x, y = place[point.lab.name]
@@ -130,7 +130,7 @@ def picture(route: Route) -> str:
             )  # fmt: skip
         title = point.lab.name.partition("_")[2].replace("_", " ").replace(" ", "\n", 1)
         axes.text(
-            x, y, f"{point.lab.name[3:5]}\n{title}", ha="center", va="center", fontsize=7.5, color="#222222",
+            x, y, f"{point.lab.name[3:5]}\n{title}", ha="center", va="center", fontsize=7.5, color="black",
             bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": BLUE},
         )  # fmt: skip
     axes.set(xlim=(-0.5, max(depth.values()) + 0.5), ylim=(-2.4, 2.4))
