@@ -219,6 +219,9 @@ class GpuDevice(Device):
         from ptxsim import parse
 
         compiled = module.compiled
+        if not compiled.source:  # PTX that something else has made: the driver takes it as it is
+            native = self._load_binary(compiled.ptx.encode())
+            return GpuModule(self, native, parse(compiled.ptx), module.name)
         # CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages.
         includes = (f"-I{folder}" for folder in find_toolchain().includes)
         # INFINITY, uint32_t and their like, as where NVRTC makes PTX for the simulator.
@@ -254,7 +257,7 @@ class GpuDevice(Device):
         return self._load_binary(binary)
 
     def _load_binary(self, binary: bytes) -> Any:
-        """Machine code for the GPU at hand."""
+        """Machine code for the GPU at hand, or PTX."""
         with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
             file.write(binary)
             file.flush()
