@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from warpcourse.cases import RACES
-from warpcourse.lab15_patterns.cases import atomic_lanes
 from warpschool.grading import criterion, practice
 
 BINS = 256
@@ -91,7 +90,7 @@ def test_race(kernel, rng):
 def test_global(kernel, rng):
     for n in COUNTED:
         run = run_and_compare(kernel, rng.integers(0, BINS, n).astype(np.uint8))[2]
-        kernel.within(atomic_lanes(run, "global", nbytes=1), n // WARP, "lanes that add to global memory")
+        kernel.within(run.counters.global_atomic_lanes, n // WARP, "lanes that add to global memory")
 
 
 @criterion(
@@ -109,9 +108,9 @@ def test_shared(kernel, rng):
     for n in COUNTED:
         what = "lanes that add to shared memory"
         run = run_and_compare(kernel, np.full(n, int(rng.integers(BINS)), np.uint8))[2]
-        kernel.within(atomic_lanes(run, "shared"), n // 16, f"{what}, for one value")
+        kernel.within(run.counters.shared_atomic_lanes, n // 16, f"{what}, for one value")
         run = run_and_compare(kernel, runs(rng, n))[2]
-        kernel.within(atomic_lanes(run, "shared"), n // 8, f"{what}, for stretches of one value")
+        kernel.within(run.counters.shared_atomic_lanes, n // 8, f"{what}, for stretches of one value")
 
 
 @criterion(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpcourse.lab15_patterns import lab
-from warpcourse.lab15_patterns.cases import SPAN, atomic_lanes, scanned, segments
+from warpcourse.lab15_patterns.cases import SPAN, scanned, segments
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.harness.launcher import Program
@@ -56,7 +56,7 @@ extern "C" __global__ void add(const int* x, int* y, int n)
 """
     run = Program(parse_contract(source, name="add.cu"), device="sim").run({"n": 100}, {"x": np.ones(100, np.int32)})
     assert run.outputs["y"][0] == 34
-    assert (atomic_lanes(run, "global"), atomic_lanes(run, "shared")) == (34, 0)
+    assert (run.counters.global_atomic_lanes, run.counters.shared_atomic_lanes) == (34, 0)
 
 
 @pytest.mark.parametrize("n", [1, 255, 1000])

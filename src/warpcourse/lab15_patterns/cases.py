@@ -19,20 +19,6 @@ def segments(rng: np.random.Generator, n: int, count: int) -> npt.NDArray[np.uin
     return np.searchsorted(cuts, np.arange(n), side="right").astype(np.uint32)
 
 
-def atomic_lanes(run: RunResult, space: str, *, nbytes: int = 4) -> int:
-    """Lanes that execute atomics on "global" or "shared" memory, all launches together.
-
-    Counted in lines that have atomics; what such a line loads and stores besides is taken off, by `nbytes` a lane.
-    """
-    kinds = ("global_atomic", "global_reduction") if space == "global" else ("shared_atomic",)
-    found = 0
-    for counters in run.lines.values():
-        if any(counters[f"{kind}_requests"] for kind in kinds):
-            moved = counters[f"{space}_load_bytes"] + counters[f"{space}_store_bytes"]
-            found += max(0, counters[f"thread_instructions_memory_{space}"] - moved // nbytes)
-    return found
-
-
 def scanned(x: np.ndarray, span: int = SPAN) -> npt.NDArray[np.float64]:
     """Inclusive sums of a vector, begun anew every `span` elements, in float64."""
     padded = np.zeros(-(-x.size // span) * span)
