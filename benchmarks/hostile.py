@@ -96,7 +96,7 @@ def figures(seeds: int, kind: str) -> Iterator[dict[str, Any]]:
 
 def keep(path: Path, found: dict[str, Any]) -> None:
     """Write the figures, beside those of the kinds that were not tried now, where these are of as many seeds."""
-    before = json.loads(path.read_text("utf-8")) if path.is_file() else {"seeds": 0}
+    before: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.is_file() else {"seeds": 0}
     if before["seeds"] == found["seeds"]:
         others = [name for name in before["failed"] if name.split(": ")[0] not in found["kinds"]]
         found = found | {"kinds": before["kinds"] | found["kinds"], "failed": others + found["failed"]}
