@@ -12,6 +12,7 @@ from scripts import book_runs as runs
 from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
 
 import warpschool as ws
+from warpcourse.lab15_patterns.cases import atomic_lanes
 from warpcourse.lab15_patterns.lab import bytes_to_count
 
 LAB = "lab15_patterns"
@@ -162,8 +163,8 @@ def atomics_table() -> str:
                 (
                     told,
                     kind,
-                    f"{found.counters.global_atomic_lanes:,}",
-                    f"{found.counters.shared_atomic_lanes:,}",
+                    f"{atomic_lanes(found, 'global'):,}",
+                    f"{atomic_lanes(found, 'shared'):,}",
                     runs.us(time.us),
                 )
             )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from warpcourse.lab15_patterns import lab
-from warpcourse.lab15_patterns.cases import SPAN, scanned, segments
+from warpcourse.lab15_patterns.cases import SPAN, atomic_lanes, scanned, segments
 from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.harness.launcher import Program
@@ -43,7 +43,7 @@ def test_scans_begin_anew():
     assert (ones[SPAN - 1], ones[SPAN], ones[-1]) == (SPAN, 1, 1)
 
 
-@pytest.mark.parametrize("load", ["x[i]", "1"])
+@pytest.mark.parametrize("load", ["x[i]", "1", "reinterpret_cast<const int4*>(x)[i / 4].z"])
 def test_lanes_of_atomics_are_told_from_loads_in_the_same_line(load):
     source = f"""// Entry: add(const int x[n] in, int y[1] out, int n)
 // Zeroed: y
@@ -56,7 +56,7 @@ extern "C" __global__ void add(const int* x, int* y, int n)
 """
     run = Program(parse_contract(source, name="add.cu"), device="sim").run({"n": 100}, {"x": np.ones(100, np.int32)})
     assert run.outputs["y"][0] == 34
-    assert (run.counters.global_atomic_lanes, run.counters.shared_atomic_lanes) == (34, 0)
+    assert (atomic_lanes(run, "global"), atomic_lanes(run, "shared")) == (34, 0)
 
 
 @pytest.mark.parametrize("n", [1, 255, 1000])

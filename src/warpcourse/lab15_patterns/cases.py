@@ -19,6 +19,11 @@ def segments(rng: np.random.Generator, n: int, count: int) -> npt.NDArray[np.uin
     return np.searchsorted(cuts, np.arange(n), side="right").astype(np.uint32)
 
 
+def atomic_lanes(run: RunResult, space: str) -> int:
+    """Lanes that execute atomics on "global" or "shared" memory, all launches together."""
+    return int(run.counters[f"{space}_atomic_lanes"])
+
+
 def scanned(x: np.ndarray, span: int = SPAN) -> npt.NDArray[np.float64]:
     """Inclusive sums of a vector, begun anew every `span` elements, in float64."""
     padded = np.zeros(-(-x.size // span) * span)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.figure import Figure
 
-from warpcourse.lab15_patterns.cases import segments
+from warpcourse.lab15_patterns.cases import atomic_lanes, segments
 from warpcourse.lessons import BLUE, GREEN, ORANGE
 from warpschool.contract import parse_contract
 from warpschool.harness.launcher import Program, RunResult
@@ -83,7 +83,7 @@ def additions_by_atomics(n: int = 65536) -> dict[str, dict[str, tuple[int, int]]
 
 
 def _lanes(counted: RunResult) -> tuple[int, int]:
-    return counted.counters.global_atomic_lanes, counted.counters.shared_atomic_lanes
+    return atomic_lanes(counted, "global"), atomic_lanes(counted, "shared")
 
 
 def draw_atomics(found: Mapping[str, Mapping[str, tuple[int, int]]]) -> Figure:
