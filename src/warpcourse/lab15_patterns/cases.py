@@ -59,8 +59,7 @@ def require_additions(kernel: Submission, run: RunResult, *, each: float, by_war
     kernel.within(WARP * warps - lanes, idle * spans, "lanes that rest in arithmetic")
 
 
-def require_few_conflicts(kernel: Submission, run: RunResult, *, each: float) -> None:
-    """Raise Judgement (PERF) for more extra passes of shared memory than `each` for one request of a warp."""
-    counters = run.counters
-    requests = counters.shared_load_requests + counters.shared_store_requests
-    kernel.within(counters.shared_bank_conflicts, each * requests, "extra passes of shared memory")
+def require_few_conflicts(kernel: Submission, run: RunResult, *, each: int) -> None:
+    """Raise Judgement (PERF) for more extra passes of shared memory than `each` for each `SPAN` elements."""
+    spans = -(-run.outputs["y"].size // SPAN)
+    kernel.within(run.counters.shared_bank_conflicts, each * spans, "extra passes of shared memory")
