@@ -163,7 +163,7 @@ def atomics_table() -> str:
                 (
                     told,
                     kind,
-                    f"{atomic_lanes(found, 'global', nbytes=1):,}",
+                    f"{atomic_lanes(found, 'global'):,}",
                     f"{atomic_lanes(found, 'shared'):,}",
                     runs.us(time.us),
                 )

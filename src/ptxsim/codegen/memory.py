@@ -250,6 +250,7 @@ def _atomic(t: Translator, i: Instruction) -> None:
         t.count("shared_atomic_requests", i.source.line, per_warp=1)
     else:
         t.count(f"global_{'atomic' if has_result else 'reduction'}_requests", i.source.line, per_warp=1)
+    t.count(f"{'shared' if space == 'shared' else 'global'}_atomic_lanes", i.source.line, per_lane=1)
     own_stretch(t)
     address, mask = host_addresses(t, a)
     kept = [_keeps_subnormals(t, a)] if _flushes(i.type, operation) else []
