@@ -63,6 +63,8 @@ _Key = tuple[Triple, Options, bool]
 Lines = dict[int, dict[str, int]]
 """Counters by source line."""
 _COUNTS_KEPT, _MOST_RESTING = 64, 4
+_PIECE = 1 << 13
+"""Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -485,12 +487,18 @@ def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
     """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
-    found = []
-    for allocation in written:
-        accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
-        if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
-            found.append(allocation.name)
-    return tuple(found)
+    return tuple(a.name for a in written if a.address in shadows and _shows_a_store(shadows[a.address]))
+
+
+def _shows_a_store(shadow: np.ndarray) -> bool:
+    """Whether some granule was stored to or updated: in pieces, for most arrays tell that in the first."""
+    for first in range(0, len(shadow), _PIECE):
+        piece = shadow[first : first + _PIECE]
+        if piece.any():
+            accessed, kind, before = _accesses(piece)
+            if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
+                return True
+    return False
 
 
 def _printed(buffers: list[bytes], memory: Memory) -> str:
