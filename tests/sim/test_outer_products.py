@@ -9,6 +9,7 @@ import pytest
 
 from ptxsim import parse
 from ptxsim.codegen.translation import Options, translate
+from ptxsim.run import engine
 from warpschool.compile import compile_cuda
 
 from .engine_launch import launch
@@ -68,9 +69,11 @@ def _given(kind: str, threads: int) -> tuple:
     return a, b, np.full(threads * sizes["M"] * sizes["N"], np.nan, np.float32), np.int32(turns)
 
 
+@pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.thinned(3)
-def test_no_bit_changes(kind):
+@pytest.mark.thinned(5)
+def test_no_bit_changes(kind, wide: bool, monkeypatch):
+    monkeypatch.setattr(engine, "wide_vectors", lambda: wide)
     given = _given(kind, 64)
     theirs = oracle(_ptx(kind), "k", (1,), (64,), *given)
     for options in ({}, {"check": False, "count": False}):
@@ -91,3 +94,10 @@ def test_a_product_takes_little_code(wide: bool):
     (product,) = translated.unit.grids.values()
     assert (len(product.sums), len(product.sums[0]), len(product.rows.names)) == (4, 4, 4)
     assert translated.ir.count("@llvm.fma") < 4 * 4 * 4 * 32 / (16 if wide else 8) + 4
+
+
+def test_races_are_found_beside_a_product():
+    """Without the second barrier: then a launch runs again, lane by lane."""
+    text = compile_cuda(KERNEL.format(**PLAIN).replace("__syncthreads();\n        if", "if"), name="k.cu").ptx
+    found = launch(text, "k", (1,), (64,), *_given("words of a thread side by side", 64), tier="compiled").record.hazards
+    assert {h.kind for h in found} == {"race"}

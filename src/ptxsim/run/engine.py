@@ -44,6 +44,7 @@ from ptxsim.record import LaunchRecord, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.shadows import hand_on, new_shadow
 from ptxsim.run.snapshot import Snapshot
 from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
@@ -303,6 +304,8 @@ class Launching:
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
+            if heap is None:  # a view of the heap keeps its shadow
+                hand_on([*workers[0].shadows.values()])
             self.engine.rest(workers)
         return record
 
@@ -412,12 +415,11 @@ class Launching:
         return (range(first, min(first + self.together, self.terms.blocks)) for first in firsts)
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
-        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero,
-        mapped lazily."""
+        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero."""
         if not self.options.check:
             return {}
         granule, words = self.unit.global_granule_log2, L.EXACT_CELL_BYTES // 8 if self.options.exact else 1
-        return {a.address: np.zeros(((a.nbytes >> granule) + 2) * words, np.uint64) for a in written}
+        return {a.address: new_shadow(((a.nbytes >> granule) + 2) * words) for a in written}
 
     # -- account --------------------------------------------------------------------------------------------------
     def _hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
