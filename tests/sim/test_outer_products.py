@@ -99,5 +99,6 @@ def test_a_product_takes_little_code(wide: bool):
 def test_races_are_found_beside_a_product():
     """Without the second barrier: then a launch runs again, lane by lane."""
     text = compile_cuda(KERNEL.format(**PLAIN).replace("__syncthreads();\n        if", "if"), name="k.cu").ptx
-    found = launch(text, "k", (1,), (64,), *_given("words of a thread side by side", 64), tier="compiled").record.hazards
+    given = _given("words of a thread side by side", 64)
+    found = launch(text, "k", (1,), (64,), *given, tier="compiled").record.hazards
     assert {h.kind for h in found} == {"race"}
