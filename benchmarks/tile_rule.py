@@ -6,7 +6,7 @@
 A set's time is taken as that of the SM with the most blocks, n of them. It is the longer of two: all multiply-adds of n
 blocks at the pace of an SM that is full, and the rounds of n blocks, so many of them side by side as fit, each as long
 as a block needs that waits for nobody: both grow with a block's part of K. Where K is divided (kernels/split_k.cu) the
-last block of each tile adds what the others left. Three constants for each set, two for adding, and the launch's own
+last block of each tile adds what the others left. Four constants for each set, two for adding, and the launch's own
 time, are all that is fitted: cycles that no other shape has are not in them.
 """
 
@@ -43,6 +43,8 @@ class Pace:
     """before the first step and behind the last"""
     together: int
     """blocks that share an SM"""
+    ragged: float = 1.0
+    """times as long, where rows do not begin at multiples of four elements: loads are of single ones"""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,11 @@ def blocks(tiles: Tiles, shape: Shape) -> int:
     return -(-shape[0] // tiles[0]) * -(-shape[1] // tiles[1])
 
 
+def is_ragged(shape: Shape) -> bool:
+    """Whether rows of A or B do not begin at multiples of four elements."""
+    return bool(shape[1] % 4 or shape[2] % 4)
+
+
 def part_of_k(tiles: Tiles, inner: int, splits: int) -> int:
     """Steps of k of one block: whole tiles, and two of them a turn where K is divided."""
     turn = tiles[2] if splits == 1 else 2 * tiles[2]
@@ -74,6 +81,7 @@ def time_us(tiles: Tiles, pace: Pace, shape: Shape, *, sms: int, splits: int = 1
     rounds = -(-most // pace.together)
     adding = join.fixed_us + splits * tiles[0] * tiles[1] * join.float_ns * 1e-3 if splits > 1 else 0.0
     products = max(most * steps * pace.full_ns, rounds * steps * pace.alone_ns) * 1e-3
+    products *= pace.ragged if is_ragged(shape) else 1.0
     return LAUNCH_US + products + rounds * pace.fixed_us + adding
 
 
@@ -129,7 +137,7 @@ def fitted(tiles: Tiles, rows: Sequence[Timed], *, sms: int, join: Join = FREE) 
     start = 2 * tiles[0] * tiles[1] / (50e12 / sms) * 1e9
 
     def pace_of(values: np.ndarray) -> Pace:
-        return Pace(float(values[0]), float(values[1]), float(values[2]), many)
+        return Pace(float(values[0]), float(values[1]), float(values[2]), many, float(values[3]))
 
     def loss(values: np.ndarray) -> float:
         pace = pace_of(values)
@@ -138,7 +146,7 @@ def fitted(tiles: Tiles, rows: Sequence[Timed], *, sms: int, join: Join = FREE) 
             for shape, splits, us in rows
         )
 
-    return pace_of(descended(np.array([start, start * min(2, many), 1.0]), loss))
+    return pace_of(descended(np.array([start, start * min(2, many), 1.0, 1.2]), loss))
 
 
 def joined(rows: Mapping[Tiles, Sequence[Timed]], paces: Mapping[Tiles, Pace], *, sms: int) -> Join:

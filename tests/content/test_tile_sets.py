@@ -184,9 +184,10 @@ def test_no_part_of_k_is_empty_and_all_blocks_fit(shape, monkeypatch) -> None:
 def test_the_rule_finds_the_pace_that_times_were_made_with(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     found = rule()
-    tiles, pace = SETS[0], found["Pace"](400.0, 700.0, 2.0, found["together"](SETS[0]))
+    tiles, pace = SETS[0], found["Pace"](400.0, 700.0, 2.0, found["together"](SETS[0]), 1.5)
     join = found["Join"](3.0, 0.05)
     shapes = [(64 * k, 128 * j, 256 * i) for k in (1, 9, 50) for j in (1, 7, 40) for i in (1, 8)]
+    shapes += [(640, 130, 900), (3000, 1002, 77), (100, 100, 4001)]
     ways = [(shape, splits) for shape in shapes for splits in (1, 4) if splits == 1 or shape[0] == 64]
     times = [
         (shape, splits, found["time_us"](tiles, pace, shape, sms=132, splits=splits, join=join))
@@ -203,7 +204,8 @@ def test_the_rule_finds_the_pace_that_times_were_made_with(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize(("tiles", "shape", "splits"), [
-    ((32, 64, 16, 16, 32, 4, 4), (70, 90, 300), 5), ((64, 64, 8, 32, 32, 8, 4), (33, 65, 40), 1),
+    ((32, 64, 16, 16, 32, 4, 4), (70, 90, 301), 5), ((64, 64, 8, 32, 32, 8, 4), (33, 65, 40), 1),
+    ((32, 32, 32, 16, 32, 4, 4), (70, 36, 300), 4),
 ])  # fmt: skip
 def test_products_with_a_divided_k_are_right(tiles, shape, splits) -> None:
     """The counters are back at zero, too: the next launch finds them so."""
@@ -211,6 +213,7 @@ def test_products_with_a_divided_k_are_right(tiles, shape, splits) -> None:
     contract = parse_contract(path.read_text("utf-8"), name=path.name)
     rng = np.random.default_rng(splits)
     (m, n, k), constants = shape, dict(zip(constant("TILE_NAMES"), tiles, strict=True))
+    constants["RAGGED"] = int(n % 4 > 0 or k % 4 > 0)
     a, b = (rng.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n)))
     run = Program(contract, device="sim", constants=constants).run(
         {"M": m, "N": n, "K": k, "splits": splits}, {"A": a, "B": b}
