@@ -42,7 +42,7 @@ def busy(host, *microseconds: float):
 def test_a_sample_for_which_the_host_came_too_late_is_taken_anew(host):
     found, delays = sampler()
     assert found.sample([busy(host), busy(host, 200.0), busy(host)]) == [1.0] * 3
-    assert delays == [20, 20, 300, 300]
+    assert delays == pytest.approx([20, 20, 300, 300], abs=1)
 
 
 def test_a_host_that_is_always_late_ends(host):
@@ -51,4 +51,4 @@ def test_a_host_that_is_always_late_ends(host):
     assert delays == [20, 1000]
     found, delays = sampler()
     found.sample([busy(host, 100.0, 200.0, 400.0, 650.0, 900.0)])
-    assert delays == [20, 150, 300, 600]
+    assert delays == pytest.approx([20, 150, 300, 600], abs=1)
