@@ -193,7 +193,7 @@ def run_sorts(bench: Bench) -> None:
     values = cupy.arange(SORTED, dtype=cupy.uint32)
     expected = cupy.sort(keys)
     out, spare = ((cupy.empty_like(keys), cupy.empty_like(values)) for _ in range(2))
-    ways = {
+    ways: dict[str, tuple[Callable[..., tuple[Work, Any]], str]] = {
         SORT: (sort_by_step, "keys with values, eight passes"),
         "radix_sweep": (partial(sort_by_sweeps, constants={}), "keys with values"),
         "radix_sweep, keys alone": (partial(sort_by_sweeps, constants=KEYS_ALONE), "keys"),
