@@ -96,7 +96,7 @@ def scan_by_library(x: Any, y: Any) -> tuple[Work, int]:
 
 
 def run_scans(bench: Bench) -> None:
-    ways = {
+    ways: dict[str, Callable[[Any, Any], tuple[Work, int]]] = {
         SCAN: scan_by_step, "look_back_lines": scan_by_lines,
         "look_back_lines, side by side": partial(scan_by_lines, line=1), "torch.cumsum": scan_by_library,
     }  # fmt: skip
