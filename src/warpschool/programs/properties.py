@@ -8,12 +8,14 @@ from warpschool.programs.wire import DEVICE_PROPERTIES
 
 STACK_BYTES, PRINT_BYTES = 1024, 1 << 20
 _REGISTERS_PER_BLOCK = 65536
+_WINDOW_BYTES = 128 << 20
 
 
 def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
     """Field of cudaDeviceProp -> value. `memory_bytes` is what the simulated device has."""
     major, minor = spec.capability
     sm = spec.sm
+    set_aside = int(major >= 8)  # a part of L2 may be kept for what stays in use; nothing here depends on it
     fixed = {
         "totalGlobalMem": memory_bytes, "sharedMemPerBlock": STATIC_SHARED_LIMIT, "regsPerBlock": _REGISTERS_PER_BLOCK,
         "warpSize": WARP, "memPitch": (1 << 31) - 1, "maxThreadsPerBlock": sm.threads_per_block,
@@ -22,7 +24,9 @@ def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
         "maxTexture1D": 131072, "maxTexture2D[0]": 131072, "maxTexture2D[1]": 65536, "maxTexture3D[0]": 16384,
         "maxTexture3D[1]": 16384, "maxTexture3D[2]": 16384, "surfaceAlignment": 512, "concurrentKernels": 1,
         "ECCEnabled": 0, "pciBusID": 1, "pciDeviceID": 0, "pciDomainID": 0, "asyncEngineCount": 3,
-        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes, "persistingL2CacheMaxSize": 0,
+        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes, 
+        "persistingL2CacheMaxSize": spec.l2_bytes * 3 // 4 * set_aside,
+        "accessPolicyMaxWindowSize": _WINDOW_BYTES * set_aside,
         "maxThreadsPerMultiProcessor": sm.warps * WARP, "streamPrioritiesSupported": 1, "globalL1CacheSupported": 1,
         "localL1CacheSupported": 1, "sharedMemPerMultiprocessor": sm.shared_bytes,
         "regsPerMultiprocessor": sm.registers, "managedMemory": 1, "concurrentManagedAccess": 1, "cooperativeLaunch": 1,
@@ -47,18 +51,21 @@ _ATTRIBUTES = {
     76: "minor", 78: "streamPrioritiesSupported", 79: "globalL1CacheSupported", 80: "localL1CacheSupported",
     81: "sharedMemPerMultiprocessor", 82: "regsPerMultiprocessor", 83: "managedMemory", 89: "concurrentManagedAccess",
     95: "cooperativeLaunch", 97: "sharedMemPerBlockOptin", 99: "hostRegisterSupported",
-    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 111: "reservedSharedMemPerBlock",
+    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 109: "accessPolicyMaxWindowSize", 111: "reservedSharedMemPerBlock",
     115: "memoryPoolsSupported", 120: "clusterLaunch",
 }  # fmt: skip
 """cudaDeviceAttr of driver_types.h -> the field that says the same."""
-_CLOCK_RATE, _NOTHING = 13, {15, 17, 20, 35, 36, 84, 85, 86, 88, 90, 91, 92, 100, 101}
+_CLOCK_RATE, _NOTHING = 13, {15, 17, 20, 35, 36, 84, 85, 86, 88, 90, 91, 92, 100, 101, 103, 104, 105, 107, 110}
 """The clock in kHz; what is 0 on this device, or not known of its GPU."""
+_VIRTUAL_MEMORY = 102
 
 
 def attribute(number: int, spec: GpuSpec, memory_bytes: int) -> int | None:
     """The value of a cudaDeviceAttr; None for one that nobody asks for so far."""
     if number == _CLOCK_RATE:
         return spec.clock_mhz * 1000
+    if number == _VIRTUAL_MEMORY:
+        return 1
     if number in _NOTHING:
         return 0
     name = _ATTRIBUTES.get(number)
