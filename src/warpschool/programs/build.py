@@ -26,7 +26,8 @@ WITH_VALUE = {
     "--default-stream", "-rdc", "--relocatable-device-code", "-Werror", "-diag-suppress",
 }  # fmt: skip
 """Options of the compiler whose value may be the next word."""
-SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
+SUFFIXES_OF_HOST = (".cpp", ".cc", ".cxx", ".c")
+SUFFIXES = (".cu", *SUFFIXES_OF_HOST, ".o", ".a")
 DEFAULT_ARCH = "compute_80"
 _MOST_BUILDS = 256
 _TEMPORARY = re.compile(r"\btmpxft_\S+|^# .*$", re.MULTILINE)

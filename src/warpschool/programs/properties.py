@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ptxsim.limits import CONSTANT_LIMIT, MAX_BLOCK, MAX_GRID, STATIC_SHARED_LIMIT, WARP
+from ptxsim.texture import LIMITS as TEXTURE_LIMITS
 from warpschool.model import GpuSpec
 from warpschool.programs.wire import DEVICE_PROPERTIES
 
@@ -55,18 +56,27 @@ _ATTRIBUTES = {
     115: "memoryPoolsSupported", 120: "clusterLaunch",
 }  # fmt: skip
 """cudaDeviceAttr of driver_types.h -> the field that says the same."""
-_CLOCK_RATE, _NOTHING = 13, {15, 17, 20, 35, 36, 84, 85, 86, 88, 90, 91, 92, 100, 101, 103, 104, 105, 107, 110}
-"""The clock in kHz; what is 0 on this device, or not known of its GPU."""
-_VIRTUAL_MEMORY = 102
+_CLOCK_RATE, _VIRTUAL_MEMORY, _LAST = 13, 102, 161
+"""The clock in kHz; whether addresses can be reserved; the last number of CUDA 13."""
+_SIDES = {
+    ("array", "a2d"): ((27, 28, 29), (63, 64, 65)), ("array", "a1d"): ((42, None, 43), (61, None, 62)),
+    ("linear", "1d"): ((69, None, None),), ("pitched", "2d"): ((70, 71, None),), ("array", "1d"): ((55, None, None),),
+    ("array", "2d"): ((56, 57, None),), ("array", "3d"): ((58, 59, 60),),
+}  # fmt: skip
+"""A texture's kind and geometry -> the attributes that are its longest sides; the last ones those of surfaces."""
+_LENGTHS = {
+    number: length for kind, all_of in _SIDES.items() for numbers in all_of
+    for number, length in zip(numbers, TEXTURE_LIMITS[kind], strict=True) if number is not None
+}  # fmt: skip
 
 
 def attribute(number: int, spec: GpuSpec, memory_bytes: int) -> int | None:
-    """The value of a cudaDeviceAttr; None for one that nobody asks for so far."""
+    """The value of a cudaDeviceAttr: 0 for what this device has not or what is not known of its GPU; None for a number
+    that says nothing."""
     if number == _CLOCK_RATE:
         return spec.clock_mhz * 1000
     if number == _VIRTUAL_MEMORY:
         return 1
-    if number in _NOTHING:
-        return 0
-    name = _ATTRIBUTES.get(number)
-    return properties(spec, memory_bytes)[name] if name is not None else None
+    if name := _ATTRIBUTES.get(number):
+        return properties(spec, memory_bytes)[name]
+    return _LENGTHS.get(number, 0) if 0 < number <= _LAST else None
