@@ -25,7 +25,7 @@ def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
         "maxTexture1D": 131072, "maxTexture2D[0]": 131072, "maxTexture2D[1]": 65536, "maxTexture3D[0]": 16384,
         "maxTexture3D[1]": 16384, "maxTexture3D[2]": 16384, "surfaceAlignment": 512, "concurrentKernels": 1,
         "ECCEnabled": 0, "pciBusID": 1, "pciDeviceID": 0, "pciDomainID": 0, "asyncEngineCount": 3,
-        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes, 
+        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes,
         "persistingL2CacheMaxSize": spec.l2_bytes * 3 // 4 * set_aside,
         "accessPolicyMaxWindowSize": _WINDOW_BYTES * set_aside,
         "maxThreadsPerMultiProcessor": sm.warps * WARP, "streamPrioritiesSupported": 1, "globalL1CacheSupported": 1,
@@ -52,8 +52,8 @@ _ATTRIBUTES = {
     76: "minor", 78: "streamPrioritiesSupported", 79: "globalL1CacheSupported", 80: "localL1CacheSupported",
     81: "sharedMemPerMultiprocessor", 82: "regsPerMultiprocessor", 83: "managedMemory", 89: "concurrentManagedAccess",
     95: "cooperativeLaunch", 97: "sharedMemPerBlockOptin", 99: "hostRegisterSupported",
-    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 109: "accessPolicyMaxWindowSize", 111: "reservedSharedMemPerBlock",
-    115: "memoryPoolsSupported", 120: "clusterLaunch",
+    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 109: "accessPolicyMaxWindowSize",
+    111: "reservedSharedMemPerBlock", 115: "memoryPoolsSupported", 120: "clusterLaunch",
 }  # fmt: skip
 """cudaDeviceAttr of driver_types.h -> the field that says the same."""
 _CLOCK_RATE, _VIRTUAL_MEMORY, _LAST = 13, 102, 161
