@@ -273,8 +273,12 @@ DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
-YIELD_EVERY = 1 << 12
-"""Loop iterations between two yields; a power of 2."""
+YIELD_EVERY, EXACT_YIELD_EVERY = 1 << 12, 1 << 4
+"""Loop iterations between two yields, and where each access is looked into: looking costs more than a turn then.
+Powers of 2."""
+CLOCK_STEP = 37
+"""Cycles between two readings of the clock. A prime: programs compare what has gone by with round numbers, and on a GPU
+they never meet one exactly."""
 NAMED_BARRIERS = 32
 """16 of a program's own; one for each warpgroup, where its warps wait for their products; one of the cluster"""
 WARPGROUP_BARRIER, CLUSTER_BARRIER = 16, 31

@@ -299,7 +299,10 @@ class Launching:
                 record = replace(record, stored_to=_stored_to(written, workers[0].shadows))
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
                 record = replace(record, touched=self._touched(watched, workers[0].shadows))
-            if before.complete and any(h.kind == "race" for h in record.hazards):
+            races = any(h.kind == "race" for h in record.hazards)
+            if races and not before.complete:
+                record = replace(record, hazards=self._beyond_doubt(record.hazards))
+            elif races:
                 with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
@@ -319,7 +322,7 @@ class Launching:
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
         with Snapshot.of(written) as after:
             if not after.complete or granules * L.EXACT_CELL_BYTES > _SHADOW_LIMIT:
-                return hazards
+                return self._beyond_doubt(hazards)
             before.restore()
             try:
                 races, complete = again.find_races(written)
@@ -328,8 +331,12 @@ class Launching:
         if not complete and all(f.kind == NOTE for f in races):  # what else there may be is not known
             noted = {f.line for f in races}
             hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
-            return (*races, *hazards)
+            return (*races, *self._beyond_doubt(hazards))
         return (*races, *(h for h in hazards if h.kind != "race"))
+
+    def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Those that need no second look: grid.sync() may have ordered any two blocks, and only that look sees it."""
+        return tuple(h for h in hazards if h.kind != "race" or not self.terms.cooperative or h.space == "shared")
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
