@@ -133,8 +133,9 @@ def scans_table() -> str:
     for step in (*SCANS, "04_look_back"):
         kernel = runs.contract(f"{LAB}/{step}")
         size = {"n": 8192} | ({"first": 0} if step.startswith("04") else {})
-        c = runs.run(kernel, size).counters
-        warps = 8192 // 512 * (8 if step.startswith("03") else 16)
+        found = runs.run(kernel, size)
+        c = found.counters
+        warps = sum(launch.blocks * launch.threads_per_block // 32 for launch in found.launches)
         rows.append(
             (
                 step[:2],
