@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from scripts import cost_page, pages
+from scripts import cost_page, pages, site
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,7 @@ LOG = """# Changelog
 
 
 def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest_version():
-    changes = runpy.run_path(str(ROOT / "scripts" / "site.py"), run_name="page")["changes"]
-    told = changes(LOG)
+    told = site.changes(LOG)
     graded, labs, others = (
         told.split(f"## {title}")[1] for title in ("Can change a grade", "In the labs", "Everything else")
     )
@@ -74,4 +73,4 @@ def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest
     assert "[platforms](../reference/platforms.md)." in labs.split("## ")[0] and "A faster start." in others
     assert "Unreleased" in told and "old" not in told
     with pytest.raises(SystemExit, match="no version"):
-        changes("# Changelog\n")
+        site.changes("# Changelog\n")
