@@ -14,7 +14,7 @@ import argparse
 import json
 import math
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +23,7 @@ from typing import Any
 import harness
 import numpy as np
 from harness import CHECKED_ROWS, Row, Step, cupy, geometric_mean
-from tile_rule import choose
+from tile_rule import SWEPT_SPLITS, blocks, choose, divisions, key
 from tile_sets import PRODUCT_TILES, TILE_NAMES
 
 import warpschool as ws
@@ -53,6 +53,7 @@ TRANSPOSES = (
     "lab04_bank_conflicts/02_transpose_swizzled",
 )
 LAST = f"{LAB05}/07_warp_tiled"
+DIVIDED = "split_k"
 LADDER_SIZE = (4096, 4096, 4096)
 SIZES = (
     (512, 512, 512),
@@ -188,13 +189,29 @@ def _best_tiles(sizes: Mapping[str, int], arrays: Mapping[str, Any]) -> tuple[in
     return best
 
 
-_steps: dict[tuple[int, ...], Step] = {}
+_steps: dict[tuple[tuple[int, ...], bool], Step] = {}
 
 
-def _cached_step(tiles: tuple[int, ...]) -> Step:
-    if tiles not in _steps:
-        _steps[tiles] = Step(LAST, dict(zip(TILE_NAMES, tiles, strict=True)))
-    return _steps[tiles]
+def _cached_step(tiles: tuple[int, ...], *, divided: bool = False) -> Step:
+    """The last step with these tiles, or the same product with K divided over blocks."""
+    found = _steps.get((tiles, divided))
+    if found is None:
+        found = Step(DIVIDED if divided else LAST, dict(zip(TILE_NAMES, tiles, strict=True)))
+        _steps[tiles, divided] = found
+    return found
+
+
+def _divided(sizes: Mapping[str, int], arrays: Mapping[str, Any], tiles: tuple[int, ...], splits: int) -> tuple:
+    """Step, sizes and arrays of a product whose K is divided over `splits` blocks; of a whole one for 1."""
+    step = _cached_step(tiles, divided=splits > 1)
+    if splits == 1:
+        return step, sizes, arrays
+    count = blocks(tiles, (sizes["M"], sizes["N"], sizes["K"]))
+    more = {
+        "part": cupy.empty(splits * count * tiles[0] * tiles[1], cupy.float32),
+        "arrived": cupy.zeros(count, cupy.int32),
+    }
+    return step, {**sizes, "splits": splits}, {**arrays, **more}
 
 
 def unseen(count: int = 30) -> list[tuple[int, int, int]]:
@@ -215,29 +232,37 @@ def run_unseen(bench: Bench) -> None:
     """The last step with the tiles that the rule chooses, at shapes that were drawn after it was made."""
     sms = ws.get_device("gpu").spec.sms
     chosen = {size: choose(size, sms=sms) for size in unseen()}
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(_cached_step, dict.fromkeys(chosen.values())))
-    for size, tiles in chosen.items():
+    _compile((tiles, splits > 1) for tiles, splits in chosen.values())
+    for size, (tiles, splits) in chosen.items():
         sizes, arrays, reference, flop = _product(*size)
-        bench.check("unseen", _cached_step(tiles), sizes, arrays, reference, amount=flop, note="tiles by rule")
+        step, sizes, arrays = _divided(sizes, arrays, tiles, splits)
+        bench.check("unseen", step, sizes, arrays, reference, amount=flop, note="tiles by rule")
+
+
+def _compile(steps: Iterable[tuple[tuple[int, ...], bool]]) -> None:
+    """Compile steps of these tiles, whole or divided, side by side."""
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda step: _cached_step(step[0], divided=step[1]), dict.fromkeys(steps)))
 
 
 def run_sweep() -> list[dict[str, Any]]:
-    """Milliseconds of every tile set, and of cuBLAS, at each of `SWEPT`."""
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(_cached_step, PRODUCT_TILES))
+    """Milliseconds of every tile set and division of K, and of cuBLAS, at each of `SWEPT`."""
+    _compile((tiles, divided) for tiles in PRODUCT_TILES for divided in (False, True))
+    sms = ws.get_device("gpu").spec.sms
     rules = Rules(warmup_ms=2.0, min_samples=7, max_samples=11, max_seconds=0.1)
     rows = []
     for size in SWEPT:
-        sizes, arrays, reference, _flop = _product(*size)
+        whole, operands, reference, _flop = _product(*size)
         times = {}
         for tiles in PRODUCT_TILES:
-            work = _cached_step(tiles).work(sizes, arrays)
-            _max_error(work, arrays)
-            times[",".join(map(str, tiles))] = ws.benchmark(work, device="gpu", rules=rules).median_ms
+            for splits in (1, *(n for n in SWEPT_SPLITS if n in divisions(tiles, size, sms=sms))):
+                step, sizes, arrays = _divided(whole, operands, tiles, splits)
+                work = step.work(sizes, arrays)
+                _max_error(work, arrays)
+                times[key(tiles, splits)] = ws.benchmark(work, device="gpu", rules=rules).median_ms
         cublas = ws.benchmark(reference, device="gpu", rules=rules).median_ms
-        rows.append({"sizes": sizes, "times_ms": times, "cublas_ms": cublas})
-        best = min(times, key=lambda tiles: times[tiles] or math.inf)
+        rows.append({"sizes": whole, "times_ms": times, "cublas_ms": cublas})
+        best = min(times, key=lambda way: times[way] or math.inf)
         assert cublas is not None
         print(f"sweep {size}: {best} {times[best]:.4f} ms, cuBLAS {cublas:.4f}", flush=True)
     return rows

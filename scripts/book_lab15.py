@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
@@ -96,12 +97,12 @@ def edges(step: str) -> list[Edge]:
 
 def _draw(axes: Axes, title: str, found: Sequence[Edge]) -> None:
     rounds = sorted({number for number, _, _ in found})
-    for row, number in enumerate(rounds):
-        for _, origin, place in (edge for edge in found if edge[0] == number):
-            axes.plot([origin, place], [row, row + 1], color=ORANGE if origin > place else BLUE, linewidth=0.6)
-            axes.plot([place], [row + 1], "o", color=BLUE, markersize=1.5)
-    for place in range(SMALL):
-        axes.plot([place, place], [0, len(rounds)], color=GREY, linewidth=0.2, zorder=0)
+    ends = [(origin, place, rounds.index(number)) for number, origin, place in found]
+    for colour, some in ((ORANGE, [e for e in ends if e[0] > e[1]]), (BLUE, [e for e in ends if e[0] <= e[1]])):
+        across = [x for origin, place, _ in some for x in (origin, place, np.nan)]  # one path: a gap behind each line
+        axes.plot(across, [y for _, _, row in some for y in (row, row + 1, np.nan)], color=colour, linewidth=0.6)
+    axes.plot([place for _, place, _ in ends], [row + 1 for _, _, row in ends], "o", color=BLUE, markersize=1.5)
+    axes.vlines(range(SMALL), 0, len(rounds), color=GREY, linewidth=0.2, zorder=0)
     axes.set(
         xlim=(-0.7, SMALL - 0.3),
         ylim=(len(rounds) + 0.3, -0.3),

@@ -1,9 +1,8 @@
 """Writes docs/reference/simulator-cost.md from simulator.json, first_launch.json, simulator_networks.json and
-checks.json in benchmarks/results; --check compares only."""
+checks.json in benchmarks/results."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from statistics import median
 
@@ -183,13 +182,6 @@ def _others(found: dict) -> list[str]:
     return lines
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/cost_page.py")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

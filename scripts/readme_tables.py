@@ -1,17 +1,12 @@
 """Writes the README's tables between their markers: finished labs from the course, figures from benchmarks/results/.
 
-    python scripts/readme_tables.py [--check]
-
-Nothing is typed in by hand: a figure that was not measured is not in the README. `--check` writes nothing and fails if
-the README is out of date.
+Nothing is typed in by hand: a figure that was not measured is not in the README.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -339,20 +334,6 @@ def _with_table(text: str, name: str, build: Callable[[], str]) -> str:
     return pattern.sub(lambda match: match[1] + build() + "\n" + match[2], text)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the README is out of date")
-    arguments = parser.parse_args()
-    text = README.read_text(encoding="utf-8")
-    fresh = updated(text)
-    if arguments.check:
-        if fresh != text:
-            print("README.md is out of date: python scripts/readme_tables.py", file=sys.stderr)
-        return int(fresh != text)
-    if fresh != text:
-        README.write_text(fresh, encoding="utf-8")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files() -> dict[Path, str]:
+    """The README with its tables anew."""
+    return {README: updated(README.read_text(encoding="utf-8"))}

@@ -1,4 +1,4 @@
-"""Writes docs/reference/seeds.md from benchmarks/results/; --check compares only.
+"""Writes docs/reference/seeds.md from benchmarks/results/.
 
 The page sets five documents beside this course: each table and figure of theirs that holds measurements, and what we
 measured. Theirs are typed in here or in `warpcourse`, each once; ours come from the recorded results, and a cell for
@@ -7,7 +7,6 @@ which nothing was recorded says so.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -351,6 +350,7 @@ def sweeps() -> str:
     rows = [
         [tiles.replace(",", " "), number(ms), f"{row['cublas_ms'] / ms:.2f}"]
         for tiles, ms in sorted(row["times_ms"].items(), key=lambda item: item[1])
+        if " / " not in tiles
     ]
     text += (
         f" Every tile set of `07_warp_tiled` on an {found['device']} (TSM TSN TSK WSM WSN WPTM WPTN; cuBLAS takes "
@@ -435,14 +435,6 @@ def page() -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-def main() -> None:
-    """Write the page; with --check compare it and fail where it differs."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, "utf-8")
-    elif PAGE.read_text("utf-8") != text:
-        raise SystemExit(f"{PAGE} is not what scripts/seeds_page.py writes: run it")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

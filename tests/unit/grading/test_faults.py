@@ -15,6 +15,8 @@ from warpschool.grading.result import Criterion, Result
 from warpschool.grading.verdicts import Judgement
 from warpschool.harness.compare import CAUSES
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 NAIVE = Course.find().step("lab01_naive_gemm/01_naive")
 
 
