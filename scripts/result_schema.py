@@ -39,7 +39,10 @@ TOLD = """
   that no `shared=` asks for. Wrong results have hints for what they have in common: transposed, shifted by a row or
   by elements, reversed, never written, added to without a start value, NaN, zero, a factor, an amount, cut off to
   whole numbers, one value everywhere, the last tile only. A step that knows more has a criterion that is `about` the
-  fault; where nothing is known, the criterion's own hints stand.
+  fault; where nothing is known, the criterion's own hints stand, and of a criterion about another fault than wrong
+  results those of the first one about answers.
+- **The cause before what comes of it.** Races behind a barrier that some threads do not reach are told as that barrier,
+  SYNC.
 - **Both ends of a call.** What happens inside a helper is told at the helper's line and at the lines that called it,
   whether the compiler has inlined it or not, on both sides of a race; not for functions that call themselves, or
   through pointers.
