@@ -4,10 +4,10 @@
 
 Forward: 16,384 tokens in all, as 16 texts of 1,024 up to one of 16,384, and heads of D numbers that make 2,048, so that
 all rows have as many queries. The rival is PyTorch's `scaled_dot_product_attention` with each of its back ends by name
-(FlashAttention-2, cuDNN), in turns with ours in one run, L2 flushed. FLOP are 4 D for each score, half of them with a
-causal mask, and 2.5 times as many backward. Decoding and the kernels of rows are held against a copy of as many bytes.
-Each kernel is first compared with float64 on some rows. The part `search` tries other tiles of 06; it runs only where
-it is asked for.
+(FlashAttention-2, cuDNN), in turns with ours in one run, L2 flushed; 09 is held against cuDNN's alone, the faster of
+the two. FLOP are 4 D for each score, half of them with a causal mask, and 2.5 times as many backward. Decoding and the
+kernels of rows are held against a copy of as many bytes. Each kernel is first compared with float64 on some rows. The
+part `search` tries other tiles of 06; it runs only where it is asked for.
 """
 
 from __future__ import annotations
@@ -106,6 +106,13 @@ def run_forward(bench: Bench) -> None:
         _time_forward(bench, Kernels("06_tensor_cores", {"D": d}), texts, length, causal, BACK_ENDS)
 
 
+def run_hopper(bench: Bench) -> None:
+    """09 against cuDNN's."""
+    rival = {"cuDNN": BACK_ENDS["cuDNN"]}
+    for d, texts, length, causal in _cases():
+        _time_forward(bench, Kernels("09_hopper", {"D": d}), texts, length, causal, rival, part="hopper")
+
+
 def run_search(bench: Bench) -> None:
     """06 with other tiles, against FlashAttention-2."""
     rival = {"FlashAttention-2": BACK_ENDS["FlashAttention-2"]}
@@ -120,8 +127,9 @@ def run_search(bench: Bench) -> None:
 
 
 def _time_forward(
-    bench: Bench, step: Kernels, texts: int, length: int, causal: int, rivals: Mapping[str, SDPBackend]
-) -> None:
+    bench: Bench, step: Kernels, texts: int, length: int, causal: int, rivals: Mapping[str, SDPBackend], *,
+    part: str = "forward",
+) -> None:  # fmt: skip
     d = step.constants["D"]
     heads = texts * (WIDTH // d)
     q, k, v = _inputs(heads, length, d, cupy.float16, 3)
@@ -140,7 +148,7 @@ def _time_forward(
                 torch.nn.functional.scaled_dot_product_attention(tq, tk, tv, is_causal=bool(causal))
 
         bench.add(
-            "forward", step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
+            part, step.step, {**sizes, "D": d}, work, rival, error=error, registers=step.registers,
             constants=step.constants, amount=4.0 * heads * length * length * d / (1 + causal), against=name,
             unit="TFLOP/s",
         )  # fmt: skip
@@ -253,8 +261,8 @@ def run_rows(bench: Bench) -> None:
 
 
 PARTS: dict[str, Callable[[Bench], None]] = {
-    "forward": run_forward, "rows": run_rows, "single": run_single, "backward": run_backward, "decoding": run_decoding,
-    "search": run_search,
+    "forward": run_forward, "hopper": run_hopper, "rows": run_rows, "single": run_single, "backward": run_backward,
+    "decoding": run_decoding, "search": run_search,
 }  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
 from scripts.book_pictures import EMPTY, GREY, PAPER, blues, draw_map, svg
+
+from warpschool.recorded import recorded
 
 LAB = "lab16_attention"
 FUSED = f"{LAB}/05_fused"
@@ -22,6 +25,7 @@ MISTAKES = tuple(
         "02_layer_norm/mean_of_squares",
         "04_three_kernels/hidden_are_zero",
         "05_fused/out_does_not_shrink",
+        "09_hopper/values_first",
     )
 )
 
@@ -102,5 +106,34 @@ def tiles_picture() -> str:
     return svg(figure, "lab16-tiles")
 
 
-TABLES = {"pairs": pairs_table, "bytes": bytes_table, "times": times_table}
+def cycles_table() -> str:
+    """Cycles of an SM for a tile of 128 x 128 scores: 2,048 multiply-adds of halves and 16 powers in each."""
+    rows = []
+    for d in (64, 128):
+        products, powers = 2 * 128 * 128 * d // 2048, 128 * 128 // 16
+        rows.append((d, f"{products:,}", f"{powers:,}", f"{products + powers:,}", f"{max(products, powers):,}"))
+    return runs.table((">D", ">two products", ">powers", ">one after the other", ">at once"), rows)
+
+
+def hopper_table() -> str:
+    """Steps 06 and 09 beside cuDNN's attention, the shortest and the longest texts, from benchmarks/attention.py."""
+    found = recorded("attention_h100.json")["rows"]
+    steps: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    for row in found:
+        if row["part"] in ("forward", "hopper") and row["reference"] == "cuDNN":
+            size = row["sizes"]
+            steps.setdefault((size["N"], size["D"], size["causal"]), []).append(row)
+    rows = [
+        (f"{n:,}", d, "causal" if causal else "none", f"{six['rate']:.0f}", f"{nine['rate']:.0f}",
+         f"{nine['reference_rate']:.0f}", f"{nine['ratio']:.2f}")
+        for (n, d, causal), (six, nine) in sorted(steps.items())
+        if n in (1_024, 16_384)
+    ]  # fmt: skip
+    head = (">tokens", ">D", "mask", ">06, TFLOP/s", ">09, TFLOP/s", ">cuDNN, TFLOP/s", ">09, of cuDNN's speed")
+    return runs.table(head, rows)
+
+
+TABLES = {
+    "pairs": pairs_table, "bytes": bytes_table, "times": times_table, "cycles": cycles_table, "hopper": hopper_table,
+}  # fmt: skip
 IMAGES = {"lab16-tiles.svg": tiles_picture}

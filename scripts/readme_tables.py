@@ -274,21 +274,26 @@ def attention_table() -> str:
         return f"{NOT_MEASURED} `python benchmarks/attention.py` measures it on a GPU."
     rows = [row for row in found["rows"] if row["part"] == "forward"]
     rival, other = list(dict.fromkeys(row["reference"] for row in rows))
-    mean = _mean([row["ratio"] for row in rows if row["reference"] == rival])
+    hopper = [row for row in found["rows"] if row["part"] == "hopper"]
+    beside = (
+        f"of 06 beside {rival}: {_mean([row['ratio'] for row in rows if row['reference'] == rival]):.2f}; "
+        f"of 09 beside {other}: {_mean([row['ratio'] for row in hopper]):.2f}"
+    )
+    columns = ["`06`", f"of {rival}'s speed", f"of {other}'s", "`09`", f"of {other}'s"]
     lines = [
-        f"Lab 16's `06_tensor_cores` on an {found['device']}: 16,384 tokens in all, halves with float32 sums, in turns "
-        f"with PyTorch {found['torch']}'s attention by the back ends named, L2 flushed. Geometric mean of the speeds "
-        f"beside {rival}: {mean:.2f}.",
-        "", f"| text | D | whole | of {rival}'s speed | of {other}'s | causal | of {rival}'s speed | of {other}'s |",
-        "|---:|---:|---:|---:|---:|---:|---:|---:|",
+        f"Lab 16's `06_tensor_cores` and `09_hopper` on an {found['device']}: 16,384 tokens in all, halves with "
+        f"float32 sums, in turns with PyTorch {found['torch']}'s attention by the back ends named, L2 flushed. "
+        f"Geometric means of the speeds, {beside}.",
+        "", f"| text | D | mask | {' | '.join(columns)} |", f"|---:|---:|---|{'---:|' * len(columns)}",
     ]  # fmt: skip
-    for d, length in sorted({(row["sizes"]["D"], row["sizes"]["N"]) for row in rows}):
+    for d, length, causal in sorted({(row["sizes"]["D"], row["sizes"]["N"], row["sizes"]["causal"]) for row in rows}):
+        wanted = {"D": d, "N": length, "causal": causal}
         cells = []
-        for causal in (0, 1):
-            wanted = {"D": d, "N": length, "causal": causal}
-            pair = [row for row in rows if wanted.items() <= row["sizes"].items()]
-            cells += [f"{pair[0]['rate']:.0f} TFLOP/s", *(f"{row['ratio']:.2f}" for row in pair)]
-        lines.append(f"| {length:,} tokens | {d} | {' | '.join(cells)} |")
+        for part in (rows, hopper):
+            found_rows = [row for row in part if wanted.items() <= row["sizes"].items()]
+            cells += [f"{found_rows[0]['rate']:.0f} TFLOP/s", *(f"{row['ratio']:.2f}" for row in found_rows)]
+        mask = "causal" if causal else "none"
+        lines.append(f"| {length:,} tokens | {d} | {mask} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -74,17 +74,19 @@ def largest_score(q: npt.ArrayLike, k: npt.ArrayLike) -> float:
 
 def check_attention(
     kernel: Submission, rng: np.random.Generator, n: int, *, causal: int, heads: int = 1, d: int | None = None,
-    spread: int = SPREAD, rising: bool = False,
+    spread: int = SPREAD, rising: bool = False, falling: bool = False,
 ) -> Case:  # fmt: skip
     """O and L of a forward step, of halves or floats. Raises Judgement.
 
-    `rising`: keys grow along the text, so that nearly every tile brings larger scores than all before it.
+    `rising`: keys grow along the text, so that nearly every tile brings larger scores than all before it; `falling`:
+    the same for a kernel that takes the last tile first.
     """
     sizes = {"causal": causal, "HEADS": heads, "N": n}
     width = d or int(kernel.contract.declarations.constexpr_values({})["D"])
     q, k, v = (rng.uniform(-1, 1, (heads, n, width)).astype(np.float32) for _ in range(3))
-    if rising:
-        q, k = abs(q), k * np.linspace(0, 4, n, dtype=np.float32)[:, None]
+    if rising or falling:
+        growth = np.linspace(0, 4, n, dtype=np.float32)[:, None]
+        q, k = abs(q), k * (growth if rising else growth[::-1])
     case = run_case(kernel, rng, sizes, {"D": width}, Q=spread * q, K=k, V=v)
     q, k, v = (case.arrays[name] for name in "QKV")
     right = attend(q, k, v, bool(causal))
