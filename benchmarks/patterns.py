@@ -5,7 +5,7 @@
 Each pattern by the step's reference, and by a kernel of benchmarks/kernels as fast as we know how. Results are compared
 with float64 sums, or with a stable sort, then timed in turns with the rival, L2 flushed; zeroing what blocks share is
 in their time. A copy of n floats moves 8 n bytes, as a scan of n floats does, and as sums of segments do, whose numbers
-are read as well. cupy.cumsum and cupy.sort are CUB's.
+are read as well. torch.cumsum and cupy.sort are CUB's.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from harness import KERNELS, SOLUTIONS, Bench, cupy
 
 import warpschool as ws
@@ -80,21 +81,25 @@ def scan_by_step(x: Any, y: Any) -> tuple[Work, int]:
     return in_turn(partial(state.fill, 0), step.launches({"n": n, "first": 0}, arrays)["scan"]), step.registers
 
 
-def scan_by_lines(x: Any, y: Any) -> tuple[Work, int]:
-    """One word for each tile, in a line of its own."""
-    fast, n = Kernels("look_back_lines"), x.size
+def scan_by_lines(x: Any, y: Any, *, line: int = 16) -> tuple[Work, int]:
+    """One word for each tile, in a line of its own; for `line` 1 side by side."""
+    fast, n = Kernels("look_back_lines", {"LINE": line}), x.size
     tiles = -(-n // (512 * 12 * 4))
-    state = cupy.zeros((tiles + 1) * 16, cupy.uint64)
+    state = cupy.zeros(16 + tiles * line, cupy.uint64)
     arrays = {"x": x, "y": y, "ticket": state[:1].view(cupy.int32), "words": state[16:]}
     return in_turn(partial(state.fill, 0), fast.launches({"n": n, "first": 0}, arrays)["scan"]), fast.registers
 
 
 def scan_by_library(x: Any, y: Any) -> tuple[Work, int]:
-    return partial(cupy.cumsum, x, out=y), 0
+    """PyTorch's, which is CUB's DeviceScan."""
+    return partial(torch.cumsum, torch.from_dlpack(x), 0, out=torch.from_dlpack(y)), 0
 
 
 def run_scans(bench: Bench) -> None:
-    ways = {SCAN: scan_by_step, "look_back_lines": scan_by_lines, "cupy.cumsum": scan_by_library}
+    ways: dict[str, Callable[[Any, Any], tuple[Work, int]]] = {
+        SCAN: scan_by_step, "look_back_lines": scan_by_lines,
+        "look_back_lines, side by side": partial(scan_by_lines, line=1), "torch.cumsum": scan_by_library,
+    }  # fmt: skip
     for n in SCANNED:
         x = cupy.random.uniform(-1, 1, n, dtype=cupy.float32)
         exact, y, copy = cupy.cumsum(x, dtype=cupy.float64), cupy.empty_like(x), cupy.empty_like(x)
@@ -225,7 +230,8 @@ def main() -> None:
         device = ws.get_device("gpu")
         result = {
             "what": "scans and sums of segments against a copy, sorts against cupy.sort", "device": device.description,
-            "cuda_driver": device.driver, "cupy": cupy.__version__, "flush": "L2 flushed before each sample",
+            "cuda_driver": device.driver, "cupy": cupy.__version__,
+            "torch": torch.__version__, "flush": "L2 flushed before each sample",
             "rows": [asdict(row) for row in bench.rows],
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -6,8 +6,9 @@
 A set's time is taken as that of the SM with the most blocks, n of them. It is the longer of two: all multiply-adds of n
 blocks at the pace of an SM that is full, and the rounds of n blocks, so many of them side by side as fit, each as long
 as a block needs that waits for nobody: both grow with a block's part of K. Where K is divided (kernels/split_k.cu) the
-last block of each tile adds what the others left. Three constants for each set, two for adding, and the launch's own
-time, are all that is fitted: cycles that no other shape has are not in them.
+last block of each tile adds what the others left. Three constants for each set, three more where rows are ragged and
+elements are loaded one by one, two for adding, and the launch's own time, are all that is fitted: cycles that no other
+shape has are not in them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +33,8 @@ SWEPT_SPLITS = (2, 4, 8, 16, 32)
 """in how many parts a sweep divides K, where that is allowed"""
 Tiles = tuple[int, ...]
 Shape = tuple[int, int, int]
+Kind = tuple[Tiles, bool]
+"""A set, and whether rows are ragged."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ def blocks(tiles: Tiles, shape: Shape) -> int:
     return -(-shape[0] // tiles[0]) * -(-shape[1] // tiles[1])
 
 
+def is_ragged(shape: Shape) -> bool:
+    """Whether rows of A or B do not begin at multiples of four elements."""
+    return bool(shape[1] % 4 or shape[2] % 4)
+
+
 def part_of_k(tiles: Tiles, inner: int, splits: int) -> int:
     """Steps of k of one block: whole tiles, and two of them a turn where K is divided."""
     turn = tiles[2] if splits == 1 else 2 * tiles[2]
@@ -85,18 +94,22 @@ def divisions(tiles: Tiles, shape: Shape, *, sms: int) -> list[int]:
 
 
 @cache
-def fitted_rule() -> tuple[Mapping[Tiles, Pace], Join]:
+def fitted_rule() -> tuple[Mapping[Kind, Pace], Join]:
     """The fitted constants. Raises FileNotFoundError where nothing was fitted."""
     found = json.loads(RULE.read_text("utf-8"))
-    paces = {tuple(int(n) for n in key.split(",")): Pace(**values) for key, values in found["paces"].items()}
+    paces = {
+        (tuple(int(n) for n in name.split(",")), ragged): Pace(**values)
+        for ragged, kind in ((False, "paces"), (True, "ragged_paces")) for name, values in found[kind].items()
+    }  # fmt: skip
     return paces, Join(**found["join"])
 
 
 def choose(shape: Shape, *, sms: int) -> tuple[Tiles, int]:
     """The set, and the parts of K, that the rule expects to be fastest at M x N x K."""
     paces, join = fitted_rule()
-    ways = [(tiles, splits) for tiles in paces for splits in divisions(tiles, shape, sms=sms)]
-    return min(ways, key=lambda way: time_us(way[0], paces[way[0]], shape, sms=sms, splits=way[1], join=join))
+    ragged = is_ragged(shape)
+    ways = [(tiles, n) for tiles, kind in paces if kind == ragged for n in divisions(tiles, shape, sms=sms)]
+    return min(ways, key=lambda way: time_us(way[0], paces[way[0], ragged], shape, sms=sms, splits=way[1], join=join))
 
 
 def together(tiles: Tiles) -> int:
@@ -111,10 +124,15 @@ Timed = tuple[Shape, int, float]
 
 
 def descended(start: np.ndarray, loss: Callable[[np.ndarray], float]) -> np.ndarray:
-    """Values near which no other has a smaller loss: one at a time changes, by steps that are halved."""
+    """Values near which no other has a smaller loss: one changes, or two against each other, by steps that are halved.
+
+    Two, since times hardly change where one constant grows as another shrinks.
+    """
     best, least, step = start, loss(start), 0.3
+    axes = np.eye(start.size)
+    ways = [*axes, *(one - other for one, other in combinations(axes, 2))]
     while step > 0.002:
-        tried = [best * (1 + sign * step * np.eye(best.size)[k]) for k in range(best.size) for sign in (1, -1)]
+        tried = [best * np.exp(sign * step * way) for way in ways for sign in (1, -1)]
         losses = [loss(values) for values in tried]
         if min(losses) < least:
             least, best = min(losses), tried[int(np.argmin(losses))]
@@ -124,7 +142,7 @@ def descended(start: np.ndarray, loss: Callable[[np.ndarray], float]) -> np.ndar
 
 
 def fitted(tiles: Tiles, rows: Sequence[Timed], *, sms: int, join: Join = FREE) -> Pace:
-    """The constants with the least error of the times' logarithms."""
+    """The constants with the least squared errors of the times' logarithms."""
     many = together(tiles)
     start = 2 * tiles[0] * tiles[1] / (50e12 / sms) * 1e9
 
@@ -134,22 +152,22 @@ def fitted(tiles: Tiles, rows: Sequence[Timed], *, sms: int, join: Join = FREE) 
     def loss(values: np.ndarray) -> float:
         pace = pace_of(values)
         return sum(
-            abs(math.log(time_us(tiles, pace, shape, sms=sms, splits=splits, join=join) / us))
+            math.log(time_us(tiles, pace, shape, sms=sms, splits=splits, join=join) / us) ** 2
             for shape, splits, us in rows
         )
 
     return pace_of(descended(np.array([start, start * min(2, many), 1.0]), loss))
 
 
-def joined(rows: Mapping[Tiles, Sequence[Timed]], paces: Mapping[Tiles, Pace], *, sms: int) -> Join:
+def joined(rows: Mapping[Kind, Sequence[Timed]], paces: Mapping[Kind, Pace], *, sms: int) -> Join:
     """What adding takes, where the sets' paces are known."""
-    divided = [(tiles, *row) for tiles, found in rows.items() for row in found if row[1] > 1]
+    divided = [(kind, *row) for kind, found in rows.items() for row in found if row[1] > 1]
 
     def loss(values: np.ndarray) -> float:
         join = Join(float(values[0]), float(values[1]))
         return sum(
-            abs(math.log(time_us(tiles, paces[tiles], shape, sms=sms, splits=splits, join=join) / us))
-            for tiles, shape, splits, us in divided
+            math.log(time_us(kind[0], paces[kind], shape, sms=sms, splits=splits, join=join) / us) ** 2
+            for kind, shape, splits, us in divided
         )
 
     found = descended(np.array([2.0, 0.02]), loss)
@@ -161,23 +179,25 @@ def key(tiles: Tiles, splits: int) -> str:
     return ",".join(map(str, tiles)) + (f" / {splits}" if splits > 1 else "")
 
 
-def timed(sweep: Mapping) -> dict[Tiles, list[Timed]]:
+def timed(sweep: Mapping) -> dict[Kind, list[Timed]]:
     """A sweep's times by sets."""
-    found: dict[Tiles, list[Timed]] = {tiles: [] for tiles in PRODUCT_TILES}
+    found: dict[Kind, list[Timed]] = {(tiles, ragged): [] for ragged in (False, True) for tiles in PRODUCT_TILES}
     for row in sweep["sweep"]:
         shape = (row["sizes"]["M"], row["sizes"]["N"], row["sizes"]["K"])
         for name, ms in row["times_ms"].items():
             values, _, splits = name.partition(" / ")
-            found[tuple(map(int, values.split(",")))].append((shape, int(splits or 1), 1e3 * ms))
+            kind = tuple(map(int, values.split(","))), is_ragged(shape)
+            found[kind].append((shape, int(splits or 1), 1e3 * ms))
     return found
 
 
-def fit(sweep: Mapping, *, sms: int) -> tuple[dict[Tiles, Pace], Join]:
+def fit(sweep: Mapping, *, sms: int) -> tuple[dict[Kind, Pace], Join]:
     """All constants: paces of whole K first, then what adding takes, then paces once more with all rows."""
     rows = timed(sweep)
-    paces = {tiles: fitted(tiles, [row for row in found if row[1] == 1], sms=sms) for tiles, found in rows.items()}
+    whole = {kind: [row for row in found if row[1] == 1] for kind, found in rows.items()}
+    paces = {kind: fitted(kind[0], found, sms=sms) for kind, found in whole.items()}
     join = joined(rows, paces, sms=sms)
-    paces = {tiles: fitted(tiles, found, sms=sms, join=join) for tiles, found in rows.items()}
+    paces = {kind: fitted(kind[0], found, sms=sms, join=join) for kind, found in rows.items()}
     return paces, joined(rows, paces, sms=sms)
 
 
@@ -191,7 +211,8 @@ def main() -> None:
     paces, join = fit(sweep, sms=options.sms)
     document = {
         "device": sweep["device"], "constants": TILE_NAMES, "join": asdict(join),
-        "paces": {",".join(map(str, tiles)): asdict(pace) for tiles, pace in paces.items()},
+        "paces": {key(kind[0], 1): asdict(pace) for kind, pace in paces.items() if not kind[1]},
+        "ragged_paces": {key(kind[0], 1): asdict(pace) for kind, pace in paces.items() if kind[1]},
     }  # fmt: skip
     RULE.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     fitted_rule.cache_clear()
@@ -200,7 +221,8 @@ def main() -> None:
         shape, times = tuple(row["sizes"].values()), row["times_ms"]
         expected = {
             key(tiles, n): time_us(tiles, pace, shape, sms=options.sms, splits=n, join=join)
-            for tiles, pace in paces.items() for n in (1, *SWEPT_SPLITS) if key(tiles, n) in times
+            for (tiles, ragged), pace in paces.items() for n in (1, *SWEPT_SPLITS)
+            if ragged == is_ragged(shape) and key(tiles, n) in times
         }  # fmt: skip
         chosen = times[min(expected, key=expected.__getitem__)]
         ratios.append((row["cublas_ms"] / chosen, min(times.values()) / chosen))

@@ -11,6 +11,7 @@ from scripts import book_runs as runs
 from scripts.book_pictures import BLUE, BROWN, GREY, ORANGE, PAPER, new_figure, svg
 
 from warpcourse.lab11_training.lab import training_network
+from warpschool.counters import Counters
 from warpschool.nn.digits import load
 from warpschool.nn.network import PIXELS, build_training
 from warpschool.nn.session import Kernels
@@ -37,8 +38,8 @@ MISTAKES = tuple(
 )
 PRODUCTS = {"conv1": 32 * 24 * 24 * 25, "conv2": 64 * 8 * 8 * 32 * 25, "fc1": 1024 * 128, "fc2": 128 * 10}
 """for an image, by definition"""
-BACKWARD = {"fc_backward_weights": "weights", "fc_backward_data": "data", "conv_backward_filter": "weights",
-            "conv_backward_data": "data"}  # fmt: skip
+BACKWARD = {"fc_backward_weights": "weights", "fc_backward_data": "inputs", "conv_backward_filter": "weights",
+            "conv_backward_data": "inputs"}  # fmt: skip
 
 
 @dataclass
@@ -47,12 +48,11 @@ class Part:
 
     forward: float = 0.0
     weights: float = 0.0
-    data: float = 0.0
+    inputs: float = 0.0
 
 
-@cache
-def parts() -> dict[str, Part]:
-    """layer -> multiply-adds for an image in one training step of lab 10's network, counted."""
+def calls() -> list[tuple[str, str, Counters]]:
+    """(layer, "forward", "inputs" or "weights", counters) of each launch of one step of training lab 10's network."""
     graph = build_training(training_network("digits", "sim"), BATCH, PIXELS)
     start = first_parameters({name: value.shape for name, value in graph.places.items()}, seed=1)
     step = InTraining(graph, Kernels(device="sim"), start, None)
@@ -61,15 +61,22 @@ def parts() -> dict[str, Part]:
     step.session["label"].set(split.labels[:BATCH].astype(np.int32))
     step.session.run()
     assert not step.hazards
-    found: dict[str, Part] = {}
+    found = []
     for call, launches in step.session.launches:
-        if not call.layer.startswith(("conv", "fc")):
-            continue
         for launch in launches:
             kind = BACKWARD.get(launch.kernel, "forward" if "backward" not in call.step else "")
-            if kind:
-                part = found.setdefault(call.layer, Part())
-                setattr(part, kind, getattr(part, kind) + launch.counters.fma_instructions / BATCH)
+            if kind and call.layer.startswith(("conv", "fc")):
+                found.append((call.layer, kind, launch.counters))
+    return found
+
+
+@cache
+def parts() -> dict[str, Part]:
+    """layer -> multiply-adds for an image in that step, counted."""
+    found: dict[str, Part] = {}
+    for layer, kind, counters in calls():
+        part = found.setdefault(layer, Part())
+        setattr(part, kind, getattr(part, kind) + counters.fma_instructions / BATCH)
     return found
 
 
@@ -80,7 +87,7 @@ def step_table() -> str:
         rows.append(
             (
                 name, f"{PRODUCTS[name]:,}", f"{part.forward:,.0f}", f"{part.weights:,.0f}",
-                f"{part.data:,.0f}" if part.data else "none",
+                f"{part.inputs:,.0f}" if part.inputs else "none",
             )
         )  # fmt: skip
     head = ("layer", ">by definition", ">forward", ">slope of the weights", ">slope of the inputs")
@@ -102,7 +109,7 @@ def arrows_picture() -> str:
         axes.text(x, 0.52, f"y = w x\n{part.forward:,.0f}", ha="center", va="bottom", fontsize=8, color=BLUE)
         axes.annotate("", (x, -1.0), (x, -0.35), arrowprops={"arrowstyle": "-|>", "color": ORANGE})
         axes.text(x, -1.05, f"dw: {part.weights:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
-        told = f"dx: {part.data:,.0f}" if part.data else "no dx"
+        told = f"dx: {part.inputs:,.0f}" if part.inputs else "no dx"
         axes.text(x, -1.35, told, ha="center", va="top", fontsize=8, color=BROWN)
     axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.7, 1.1))
     return svg(figure, "lab11-arrows")

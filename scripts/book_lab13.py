@@ -29,13 +29,18 @@ SMALL = {"BATCH": 2, "C": 64, "F": 64, "H": 28, "W": 28}
 
 @dataclass(frozen=True)
 class Shape:
-    """A layer: products for an image by definition, numbers that go in and out for an image, and weights."""
+    """A layer: products for an image by definition, numbers that go in and come out for an image, and weights."""
 
     name: str
     told: str
     products: int
-    numbers: int
+    ins: int
+    outs: int
     weights: int
+
+    @property
+    def numbers(self) -> int:
+        return self.ins + self.outs
 
 
 def shapes() -> tuple[Shape, ...]:
@@ -46,12 +51,24 @@ def shapes() -> tuple[Shape, ...]:
             told = f"{before} to {channels} of {edge} x {edge}"
             products = 9 * before * channels * edge * edge
             found.append(
-                Shape(f"conv{number}", told, products, (before + channels) * edge * edge, 9 * before * channels)
+                Shape(f"conv{number}", told, products, before * edge**2, channels * edge**2, 9 * before * channels)
             )
             before, number = channels, number + 1
     for number, (ins, outs) in enumerate(DENSE, start=1):
-        found.append(Shape(f"fc{number}", f"{ins:,} to {outs:,}", ins * outs, ins + outs, ins * outs))
+        found.append(Shape(f"fc{number}", f"{ins:,} to {outs:,}", ins * outs, ins, outs, ins * outs))
     return tuple(found)
+
+
+def moved_mb(one: Shape) -> float:
+    """Each input, result and weight once, for a batch."""
+    return 4 * (BATCH * one.numbers + one.weights) / 1e6
+
+
+def moved_back_mb(one: Shape) -> float:
+    """Slopes of results, inputs and weights are read, those of inputs (not of the first) and of weights written."""
+    if one.name == "conv1":
+        return moved_mb(one)
+    return 4 * (BATCH * (2 * one.ins + one.outs) + 2 * one.weights) / 1e6
 
 
 def times(part: str) -> dict[str, dict[str, float]]:
@@ -64,13 +81,12 @@ def layers_table() -> str:
     there, back = times("forward"), times("backward")
     for one in shapes():
         f, b = there[one.name], back[one.name]
-        moved = 4 * (BATCH * one.numbers + one.weights)
         rows.append(
             (
                 one.name,
                 one.told,
                 f"{BATCH * one.products / 1e9:.1f}",
-                f"{moved / 1e6:,.0f} MB",
+                f"{moved_mb(one):,.0f} MB",
                 f"{f['time_ms']:.2f} ms",
                 f"{f['ratio']:.2f}",
                 f"{b['time_ms']:.2f} ms",

@@ -1,4 +1,4 @@
-"""The figures of docs/learn/lab15.md: two scans as trees and in counts, and how often atomics meet."""
+"""The figures of docs/learn/lab15.md: scans as trees and in counts, how often atomics meet, and recorded times."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
 import warpschool as ws
 from warpcourse.lab15_patterns.cases import atomic_lanes
 from warpcourse.lab15_patterns.lab import bytes_to_count
+from warpschool.recorded import recorded
 
 LAB = "lab15_patterns"
 SMALL = 64
@@ -132,8 +133,9 @@ def scans_table() -> str:
     for step in (*SCANS, "04_look_back"):
         kernel = runs.contract(f"{LAB}/{step}")
         size = {"n": 8192} | ({"first": 0} if step.startswith("04") else {})
-        c = runs.run(kernel, size).counters
-        warps = 8192 // 512 * (8 if step.startswith("03") else 16)
+        found = runs.run(kernel, size)
+        c = found.counters
+        warps = sum(launch.blocks * launch.threads_per_block // 32 for launch in found.launches)
         rows.append(
             (
                 step[:2],
@@ -172,5 +174,38 @@ def atomics_table() -> str:
     return runs.table(head, rows)
 
 
-TABLES = {"scans": scans_table, "atomics": atomics_table}
+WAYS = {
+    ("scan", "lab15_patterns/04_look_back"): "04: a flag and two numbers for each tile",
+    ("scan", "look_back_lines, side by side"): "`look_back_lines`, all words side by side",
+    ("scan", "look_back_lines"): "`look_back_lines`, a line of memory for each word",
+    ("scan", "torch.cumsum"): "CUB, as `torch.cumsum` calls it",
+    ("segments", "lab15_patterns/01_segmented_sum"): "01: an addition for each run of a warp",
+    ("segments", "segmented_fours"): "`segmented_fours`",
+    ("sort", "lab15_patterns/07_radix_pass"): "07, eight passes, keys with values",
+    ("sort", "radix_sweep"): "`radix_sweep`, four passes, keys with values",
+    ("sort", "radix_sweep, keys alone"): "`radix_sweep`, keys alone",
+}
+"""part and name of a recorded row -> what the chapter calls it"""
+SHOWN_SIZES = {"scan": ({"n": 1 << 28},), "segments": ({"n": 1 << 26, "S": 1 << 10}, {"n": 1 << 26, "S": 1 << 20}),
+               "sort": ({"n": 1 << 26},)}  # fmt: skip
+
+
+def speeds_table() -> str:
+    """Recorded times of steps and of the fast kernels, against a copy or against cupy.sort."""
+    rows = []
+    for (part, name), told in WAYS.items():
+        for sizes in SHOWN_SIZES[part]:
+            found = next(
+                row for row in recorded("patterns_h200.json")["rows"]
+                if (row["part"], row["step"], row["sizes"]) == (part, name, sizes)
+            )  # fmt: skip
+            segments = f", {sizes['S']:,} segments" if "S" in sizes else ""
+            rows.append(
+                (f"{sizes['n']:,}{segments}", told, runs.us(found["time_ms"] * 1e3), found["reference"],
+                 f"{found['ratio']:.2f}")
+            )  # fmt: skip
+    return runs.table(("elements", "way", ">time", "against", ">of its speed"), rows)
+
+
+TABLES = {"scans": scans_table, "atomics": atomics_table, "speeds": speeds_table}
 IMAGES = {"lab15-trees.svg": trees_picture}

@@ -84,21 +84,46 @@ def overview(steps: Sequence[Step], costs: dict[str, StepCost], times: dict[str,
 
 
 def section(step: Step, costs: dict[str, StepCost], times: dict[str, Measured], course: Course) -> str:
-    """One step: idea, difference, counts before and after, mix, registers and occupancy, time."""
+    """One step as a story: idea, what it brings, what is left; folded below it the difference and the tables."""
     assert step.solution is not None
     said, cost = read_header(step.solution.read_text("utf-8"), file=step.file_name), costs[step.name]
+    before = costs.get(step.follows) if step.follows else None
     parts = [f"### {step.name}\n", f"**{sentence(said.title)}** {sentence(said.text_of('Idea'))}\n"]
+    parts.append(brings(cost, before))
+    parts.append(timing(times.get(step.name), times.get(step.follows)))
     if limits := said.text_of("Limits"):
         parts.append(f"What is left: {sentence(limits, capital=False)}\n")
-    before = costs.get(step.follows) if step.follows else None
     if step.follows:
         what = change(step.follows, step.name, course=course)
         changed = f"What changes from {what.before} ({what.added} lines more, {what.removed} less)"
         lines = what.unified(course.step(step.follows).file_name, step.file_name)
         parts.append(f"<details><summary>{changed}</summary>\n\n```diff\n{lines}\n```\n\n</details>\n")
-    parts += [counts(cost, before), mixes(cost, before), uses(cost)]
-    parts.append(timing(times.get(step.name), times.get(step.follows)))
+    tables = "\n".join((counts(cost, before), mixes(cost, before), uses(cost)))
+    parts.append(f"<details markdown><summary>All counts, registers and occupancy</summary>\n\n{tables}\n</details>\n")
     return "\n".join(part for part in parts if part)
+
+
+_MEASURES = (
+    ("bytes from global memory for a product", 0), ("bytes from shared memory for a product", 1),
+    ("passes of shared memory for 32 products", 2), ("excess sectors for a product", 3),
+)  # fmt: skip
+"""in words -> its place in `per_product`"""
+
+
+def brings(cost: StepCost, before: StepCost | None) -> str:
+    """What changes most, in a sentence of its own for each: counts that rise or fall by a tenth at least."""
+    share = f"{cost.mix['FMA']:.0%} of the main loop's instructions are multiply-adds"
+    if before is None:
+        return f"It loads {per_product(cost)[0]} bytes from global memory for each product, and {share}.\n"
+    told = []
+    for name, place in _MEASURES:
+        old, new = per_product(before)[place], per_product(cost)[place]
+        if abs(float(new) - float(old)) > 0.1 * max(float(old), float(new)):
+            told.append(f"{name}: {old} before, {new} now")
+    if cost.barriers_per_block != before.barriers_per_block:
+        told.append(f"barriers in a block: {before.barriers_per_block:g} before, {cost.barriers_per_block:g} now")
+    end = f"{share}, where it was {before.mix['FMA']:.0%}.\n"
+    return f"{sentence('; '.join(told))} {end}" if told else f"The counts of memory stay; {end}"
 
 
 def counts(cost: StepCost, before: StepCost | None) -> str:

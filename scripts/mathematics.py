@@ -24,4 +24,5 @@ def formula(marked: str, *, block: bool) -> str:
 
     latex = marked.strip().removeprefix("\\[" if block else "\\(").removesuffix("\\]" if block else "\\)").strip()
     made = convert(latex, display="block" if block else "inline")
-    return made.replace("<math ", f'<math aria-label="{html.escape(latex, quote=True)}" ', 1)
+    made = made.replace("<math ", f'<math aria-label="{html.escape(latex, quote=True)}" ', 1)
+    return f'<div class="formula">{made}</div>' if block else made

@@ -63,14 +63,19 @@ make lab                        # JupyterLab on your own copy of the course
 
 - **Learn**: [start](learn/start.md), [the route](learn/route.md), [what a GPU is](learn/gpu.md),
   [measuring](learn/measuring.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
-  [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md).
+  [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md);
+  [the same kernels in Triton](learn/triton.md).
 - **Teach**: [release](teach/release.md), [grade](teach/grade.md), [find cheats](teach/cheats.md),
-  [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md).
+  [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md),
+  [what changed since last term](teach/changes.md).
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
   [verdicts](reference/verdicts.md), [counters](reference/counters.md), [supported PTX](reference/supported-ptx.md),
   [fidelity](reference/fidelity.md), [what an estimate is worth](reference/estimate.md).
 - **Design**: [how the simulator works](design/simulator.md), [how whole programs run](design/programs.md).
 """
+CHANGES = """From the changelog ({name}). A class is never graded with two versions: decide before a term begins, then
+run `warpschool check` on the hand-ins of last term that you kept. What can change a verdict or points is marked
+**grades** and stands first."""
 PYTHON = "# The Python interface\n\nAll of it is reached through `import warpschool as ws`.\n"
 
 COUNTED = """# Counters
@@ -87,6 +92,8 @@ def prepare(source: Path, *, run: bool) -> None:
     for page in source.rglob("*.md"):
         page.write_text(_for_the_site(page.read_text(encoding="utf-8")), encoding="utf-8")
     (source / "index.md").write_text(HOME, encoding="utf-8")
+    log = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (source / "teach" / "changes.md").write_text(changes(log), encoding="utf-8")
     (source / "reference" / "commands.md").write_text(_commands(), encoding="utf-8")
     (source / "reference" / "python.md").write_text(_python(), encoding="utf-8")
     (source / "reference" / "counters.md").write_text(_counters(), encoding="utf-8")
@@ -148,6 +155,28 @@ _CHAPTER_LINK = re.compile(r"\]\(\.\./\.\./docs/learn/(\w+)\.md")
 def _for_the_site(page: str) -> str:
     """A page of docs/learn whose links to notebooks lead to where the site has them."""
     return _NOTEBOOK_LINK.sub(r"](labs/\1.ipynb)", page)
+
+
+_VERSION = re.compile(r"^## (.+)$", re.MULTILINE)
+_ENTRY = re.compile(r"^- .*?(?=^- |^#|\Z)", re.MULTILINE | re.DOTALL)
+_LAB = re.compile(r"\b[Ll]abs? ?\d\d")
+_GRADES = "**grades**"
+
+
+def changes(log: str) -> str:
+    """What a teacher must know of the newest version in the changelog: first what can change a grade, then the labs."""
+    versions = _VERSION.split(log)
+    if len(versions) < 3:
+        raise SystemExit("CHANGELOG.md has no version")
+    name, text = versions[1:3]
+    entries = [entry.rstrip().replace("](docs/", "](../") for entry in _ENTRY.findall(text)]
+    graded = [entry for entry in entries if _GRADES in entry]
+    labs = [entry for entry in entries if _GRADES not in entry and _LAB.search(entry)]
+    others = [entry for entry in entries if entry not in graded and entry not in labs]
+    parts = [f"# What changed since the last version\n\n{CHANGES.format(name=name)}"]
+    for title, some in (("Can change a grade", graded), ("In the labs", labs), ("Everything else", others)):
+        parts.append(f"## {title}\n\n" + ("\n".join(some) or "Nothing."))
+    return "\n\n".join(parts) + "\n"
 
 
 def _commands() -> str:

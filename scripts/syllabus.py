@@ -14,6 +14,7 @@ from warpschool.course import Course, Lab
 from warpschool.notebook.cases import names as case_names
 from warpschool.questions import questions
 from warpschool.route import Stage, count, read_route
+from warpschool.show.pictures import names as pictures
 from warpschool.show.route import hours, short
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -76,10 +77,11 @@ your own), for the counters, for the explanation, and for the talk.
 ## What each lab has
 
 Words are those of the notebook and, where there is one, of its chapter; pictures are calls that draw, and images of
-the chapter; exercises are steps, predictions, debugging cases and points of explanation.
+the chapter; moving ones those of `labs/pictures.toml`, which the site's chapters show; exercises are steps,
+predictions, debugging cases and points of explanation.
 
-| lab | words | chapter | pictures | checks | steps | predictions | cases | explanation | points |
-|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
+| lab | words | chapter | pictures | moving | checks | steps | predictions | cases | explanation | points |
+|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 """
 
 
@@ -90,6 +92,7 @@ class Inventory:
     words: int
     chapter: int
     pictures: int
+    moving: int
     checks: int
     steps: int
     predictions: int
@@ -100,8 +103,8 @@ class Inventory:
     def row(self, lab: Lab) -> str:
         """A line of the table."""
         numbers = (
-            self.words, self.chapter or "", self.pictures, self.checks, self.steps, self.predictions, self.cases or "",
-            f"{self.explanation:g}", f"{self.points:g}",
+            self.words, self.chapter or "", self.pictures, self.moving or "", self.checks, self.steps,
+            self.predictions, self.cases or "", f"{self.explanation:g}", f"{self.points:g}",
         )  # fmt: skip
         return f"| {short(lab.name)} | {' | '.join(map(str, numbers))} |"
 
@@ -115,7 +118,8 @@ def inventory(course: Course, lab: Lab) -> Inventory:
     cells = read_notebook(lab.notebook).cells
     tasks = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("task")]
     return Inventory(
-        round(count(lab).words), len(told.split()), len(_PICTURE.findall(text + told)), len(questions(lab, course)),
+        round(count(lab).words), len(told.split()), len(_PICTURE.findall(text + told)),
+        sum(name.startswith(f"{lab.name[:5]}/") for name in pictures(course)), len(questions(lab, course)),
         len(lab.steps), len(_PREDICTED.findall(text)), len(case_names(course, lab.name)), sum(map(points_of, tasks)),
         sum(map(points_of, cells)),
     )  # fmt: skip

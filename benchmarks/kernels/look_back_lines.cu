@@ -3,6 +3,7 @@
 //          memory once, not twice. Each word has a line of 128 bytes for itself. Side by side, the words that everybody
 //          waits for would lie in one or two lines, and each line is served by one slice of the L2 cache: hundreds of
 //          warps that ask would keep those waiting who have something to tell.
+//          The tile's sum is told before the tile is scanned: when the scan is done, those before have told theirs.
 //          A thread holds 48 elements: the more an SM has loaded, the longer its blocks may look back.
 // From:    lab 15's 04_look_back
 // Entry:   scan(const float x[n] in, float y[n] out, int ticket[1] out,
@@ -69,13 +70,39 @@ __device__ void store_four(float* y, int i, int n, float4 four)
 
 __device__ float4 plus(float left, float4 four) { return {left + four.x, left + four.y, left + four.z, left + four.w}; }
 
-// Turns each element of a tile into the sum of the tile up to it; returns the sum of all, on every thread.
-__device__ float scan_tile(float4 (&own)[ROUNDS])
+// What the warps before this one have, and all of the block, on every thread.
+struct Sums {
+    float left;
+    float all;
+};
+
+__device__ Sums sum_tile(const float4 (&own)[ROUNDS])
 {
     __shared__ float of_warps[WARPS];
-    const int lane = threadIdx.x % WARP;
     const int warp = threadIdx.x / WARP;
-    float before = 0.0f;  // what the warp has before this round
+    float sum = 0.0f;
+    #pragma unroll
+    for (int round = 0; round < ROUNDS; ++round) {
+        sum += own[round].x + own[round].y + (own[round].z + own[round].w);
+    }
+    sum = sum_of_lanes(sum);
+    if (threadIdx.x % WARP == 0) {
+        of_warps[warp] = sum;
+    }
+    __syncthreads();
+    Sums found = {0.0f, 0.0f};
+    #pragma unroll
+    for (int other = 0; other < WARPS; ++other) {
+        found.left += other < warp ? of_warps[other] : 0.0f;
+        found.all += of_warps[other];
+    }
+    return found;
+}
+
+// Turns each element of a warp into the sum of the tile up to it, where those before the warp have `left`.
+__device__ void scan_warp(float4 (&own)[ROUNDS], float left)
+{
+    const int lane = threadIdx.x % WARP;
     #pragma unroll
     for (int round = 0; round < ROUNDS; ++round) {
         float4& four = own[round];
@@ -88,25 +115,9 @@ __device__ float scan_tile(float4 (&own)[ROUNDS])
             upto += lane >= distance ? other : 0.0f;
         }
         const float others = __shfl_up_sync(ALL, upto, 1);
-        four = plus(before + (lane > 0 ? others : 0.0f), four);
-        before += __shfl_sync(ALL, upto, WARP - 1);
+        four = plus(left + (lane > 0 ? others : 0.0f), four);
+        left += __shfl_sync(ALL, upto, WARP - 1);
     }
-    if (lane == 0) {
-        of_warps[warp] = before;
-    }
-    __syncthreads();
-    float left = 0.0f;  // what the warps before this one have
-    float all = 0.0f;
-    #pragma unroll
-    for (int other = 0; other < WARPS; ++other) {
-        left += other < warp ? of_warps[other] : 0.0f;
-        all += of_warps[other];
-    }
-    #pragma unroll
-    for (int round = 0; round < ROUNDS; ++round) {
-        own[round] = plus(left, own[round]);
-    }
-    return all;
 }
 
 // The sum of all before the tile, on every lane of the warp that looks back.
@@ -114,24 +125,19 @@ __device__ float look_back(Word* words, int tile, float all)
 {
     const int lane = threadIdx.x % WARP;
     float before = 0.0f;
-    if (tile > 0) {
-        if (lane == 0) {
-            tell(&words[tile * LINE], word_of(SUM, all));
-        }
-        bool found = false;
-        for (int last = tile - 1; !found; last -= WARP) {
-            const int k = last - lane;
-            Word word = k < 0 ? word_of(PREFIX, 0.0f) : 0;  // before the first tile there is nothing
-            do {  // until all 32 tiles have told something
-                if (known_of(word) == NOTHING) word = ask(&words[k * LINE]);
-            } while (__any_sync(ALL, known_of(word) == NOTHING));
-            const unsigned ends = __ballot_sync(ALL, known_of(word) == PREFIX);
-            const int nearest = ends ? __ffs(ends) - 1 : WARP - 1;
-            before += sum_of_lanes(lane <= nearest ? value_of(word) : 0.0f);
-            found = ends != 0;
-        }
+    bool found = tile == 0;
+    for (int last = tile - 1; !found; last -= WARP) {
+        const int k = last - lane;
+        Word word = k < 0 ? word_of(PREFIX, 0.0f) : 0;  // before the first tile there is nothing
+        do {  // until all 32 tiles have told something
+            if (known_of(word) == NOTHING) word = ask(&words[k * LINE]);
+        } while (__any_sync(ALL, known_of(word) == NOTHING));
+        const unsigned ends = __ballot_sync(ALL, known_of(word) == PREFIX);
+        const int nearest = ends ? __ffs(ends) - 1 : WARP - 1;
+        before += sum_of_lanes(lane <= nearest ? value_of(word) : 0.0f);
+        found = ends != 0;
     }
-    if (lane == 0) {
+    if (lane == 0 && tile > 0) {
         tell(&words[tile * LINE], word_of(PREFIX, before + all));
     }
     return before;
@@ -158,9 +164,13 @@ scan(const float* __restrict__ x, float* __restrict__ y, int* ticket, unsigned l
     for (int round = 0; round < ROUNDS; ++round) {
         own[round] = load_four(x, i + round * WARP * 4, n);
     }
-    const float all = scan_tile(own);
+    const Sums sums = sum_tile(own);
+    if (t == 0) {
+        tell(&words[tile * LINE], word_of(tile == 0 ? PREFIX : SUM, sums.all));
+    }
+    scan_warp(own, sums.left);
     if (warp == 0) {
-        const float before = look_back(words, tile, all);
+        const float before = look_back(words, tile, sums.all);
         if (lane == 0) {
             start = before;
         }

@@ -2,10 +2,12 @@
 // Idea:    blocks of one tile share its K. Each leaves its sums in memory, as they lie in its registers, so that they are
 //          stored and loaded in whole lines; the last one to arrive adds them in the order of k: the result does not
 //          depend on who came when. It sets the counter back to zero, for the next launch.
+//          Where rows do not begin at multiples of four floats (RAGGED), elements are loaded one by one, neighbouring
+//          lanes neighbouring ones: in fours, each load of a warp would touch 16 lines of A, four times over.
 // Entry:   matmul(const float A[M,K] in, const float B[K,N] in, float C[M,N] out,
 //                 float part[splits,cdiv(M,TSM)*TSM,cdiv(N,TSN)*TSN] out, int arrived[cdiv(M,TSM)*cdiv(N,TSN)] out,
 //                 int splits, int M, int N, int K)
-// Needs:   splits >= 1
+// Needs:   splits >= 1, RAGGED + (K % 4 + N % 4 == 0) >= 1
 // Scratch: part
 // Zeroed:  arrived
 // Launch:  matmul block=(THREADS) grid=(cdiv(N, TSN), cdiv(M, TSM), splits)
@@ -20,6 +22,7 @@ constexpr int WPTN = 8;
 constexpr int RTSM = WSM / WPTM;  // reduced tile sizes: lanes along the rows and columns of a warp
 constexpr int RTSN = WSN / WPTN;
 constexpr int THREADS = (TSM / WSM) * (TSN / WSN) * 32;
+constexpr int RAGGED = 0;         // 1: for any K and N
 constexpr int PAD = 4;            // moves the two groups of floats that a warp stores in tileA 16 banks apart
 constexpr int LOADS_A = TSM * TSK / 4 / THREADS;  // float4s of a tile that one thread loads
 constexpr int LOADS_B = TSK * TSN / 4 / THREADS;
@@ -34,24 +37,20 @@ static_assert(TSK % 8 == 0, "two lanes load 32 neighbouring bytes of a row of A:
 static_assert(THREADS % 32 == 0 && THREADS <= 1024, "a block has whole warps and at most 1024 threads");
 static_assert(LOADS_A * THREADS * 4 == TSM * TSK, "all threads load equally much of tileA");
 static_assert(LOADS_B * THREADS * 4 == TSK * TSN, "all threads load equally much of tileB");
+static_assert(TSM % (THREADS / 8) == 0 && THREADS % TSN == 0, "single elements of a thread lie below each other");
 static_assert(0 <= LOAD_AT && LOAD_AT <= STORE_AT && STORE_AT < TSK, "a tile is loaded, stored, then multiplied");
 
-// The four elements from (row, col) on; those outside the matrix are zero.
-__device__ float4 load_quad(const float* matrix, int rows, int cols, int row, int col)
+// The four elements from (row, col) on; all are zero outside the matrix.
+__device__ void load_quad(float* to, const float* matrix, int rows, int cols, int row, int col)
 {
     float4 quad = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (row < rows && col < cols) {
-        const float* from = matrix + row * cols + col;
-        if (cols % 4 == 0) {
-            quad = *reinterpret_cast<const float4*>(from);
-        } else {
-            quad.x = from[0];
-            if (col + 1 < cols) quad.y = from[1];
-            if (col + 2 < cols) quad.z = from[2];
-            if (col + 3 < cols) quad.w = from[3];
-        }
+        quad = *reinterpret_cast<const float4*>(matrix + row * cols + col);
     }
-    return quad;
+    to[0] = quad.x;
+    to[1] = quad.y;
+    to[2] = quad.z;
+    to[3] = quad.w;
 }
 
 // Writes the four elements from (row, col) on, except those outside the matrix.
@@ -59,7 +58,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
 {
     if (row < rows && col < cols) {
         float* to = matrix + row * cols + col;
-        if (cols % 4 == 0) {
+        if (!RAGGED) {
             *reinterpret_cast<float4*>(to) = quad;
         } else {
             to[0] = quad.x;
@@ -70,7 +69,7 @@ __device__ void store_quad(float* matrix, int rows, int cols, int row, int col, 
     }
 }
 
-// Reads four neighbouring floats of shared memory by one instruction.
+// Reads four neighbouring floats by one instruction.
 __device__ void get_quad(float* to, const float* from)
 {
     const float4 quad = *reinterpret_cast<const float4*>(from);
@@ -106,14 +105,14 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     const int y = warp / (TSN / WSN) * WSM + (lane / 4 / (RTSN / 2) * 2 + lane / 2 % 2) * 4;
     const int row0 = blockIdx.y * TSM;
     const int col0 = blockIdx.x * TSN;
-    float4 nextA[LOADS_A];  // the tile in flight
-    float4 nextB[LOADS_B];
+    float nextA[LOADS_A * 4];  // the tile in flight
+    float nextB[LOADS_B * 4];
     float a[2][WPTM];       // elements for two steps of k: one being multiplied, one in flight
     float b[2][WPTN];
     float sum[WPTM][WPTN] = {};
 
     // Tiles that lie inside the matrices, all float4s aligned, are read through pointers that move along k.
-    const bool whole = K % 4 == 0 && N % 4 == 0 && row0 + TSM <= M && col0 + TSN <= N;
+    const bool whole = !RAGGED && row0 + TSM <= M && col0 + TSN <= N;
     const float* fromA[LOADS_A];
     const float* fromB[LOADS_B];
     #pragma unroll
@@ -124,42 +123,69 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
     for (int i = 0; i < LOADS_B; ++i) {
         fromB[i] = B + (from + k_of_B(thread, i)) * N + col0 + col_of_B(thread, i);
     }
+    // Single elements: a warp loads 8 steps of k of 4 rows of A, which tileA has in 32 banks, and 32 columns of B.
+    constexpr int STEP_A = THREADS / 8;
+    constexpr int STEP_B = THREADS / TSN;
+    const auto row_of_one = [&](int i) { return thread / 8 + i * STEP_A % TSM; };
+    const auto k_of_one = [&](int i) { return thread % 8 + i * STEP_A / TSM * 8; };
 
     const auto load = [&](int k0) {  // from global memory to registers: starts the loads, waits for none
-        if (whole && k0 + TSK <= K) {
+        if (RAGGED) {
+            #pragma unroll
+            for (int i = 0; i < LOADS_A * 4; ++i) {
+                const int row = row0 + row_of_one(i);
+                const int k = k0 + k_of_one(i);
+                nextA[i] = row < M && k < K ? A[row * K + k] : 0.0f;
+            }
+            const int col = col0 + thread % TSN;
+            #pragma unroll
+            for (int i = 0; i < LOADS_B * 4; ++i) {
+                const int k = k0 + thread / TSN + i * STEP_B;
+                nextB[i] = col < N && k < K ? B[k * N + col] : 0.0f;
+            }
+        } else if (whole && k0 + TSK <= K) {
             #pragma unroll
             for (int i = 0; i < LOADS_A; ++i) {
-                nextA[i] = *reinterpret_cast<const float4*>(fromA[i]);
+                get_quad(&nextA[4 * i], fromA[i]);
                 fromA[i] += TSK;
             }
             #pragma unroll
             for (int i = 0; i < LOADS_B; ++i) {
-                nextB[i] = *reinterpret_cast<const float4*>(fromB[i]);
+                get_quad(&nextB[4 * i], fromB[i]);
                 fromB[i] += TSK * N;
             }
         } else {
             #pragma unroll
             for (int i = 0; i < LOADS_A; ++i) {
-                nextA[i] = load_quad(A, M, K, row0 + row_of_A(thread, i), k0 + k_of_A(thread, i));
+                load_quad(&nextA[4 * i], A, M, K, row0 + row_of_A(thread, i), k0 + k_of_A(thread, i));
             }
             #pragma unroll
             for (int i = 0; i < LOADS_B; ++i) {
-                nextB[i] = load_quad(B, K, N, k0 + k_of_B(thread, i), col0 + col_of_B(thread, i));
+                load_quad(&nextB[4 * i], B, K, N, k0 + k_of_B(thread, i), col0 + col_of_B(thread, i));
             }
         }
     };
     const auto store = [&](int buffer) {  // from registers to shared memory, A transposed
-        #pragma unroll
-        for (int i = 0; i < LOADS_A; ++i) {
-            float* to = &tileA[buffer][k_of_A(thread, i)][row_of_A(thread, i)];
-            to[0] = nextA[i].x;
-            to[TSM + PAD] = nextA[i].y;
-            to[2 * (TSM + PAD)] = nextA[i].z;
-            to[3 * (TSM + PAD)] = nextA[i].w;
-        }
-        #pragma unroll
-        for (int i = 0; i < LOADS_B; ++i) {
-            *reinterpret_cast<float4*>(&tileB[buffer][k_of_B(thread, i)][col_of_B(thread, i)]) = nextB[i];
+        if (RAGGED) {
+            #pragma unroll
+            for (int i = 0; i < LOADS_A * 4; ++i) {
+                tileA[buffer][k_of_one(i)][row_of_one(i)] = nextA[i];
+            }
+            #pragma unroll
+            for (int i = 0; i < LOADS_B * 4; ++i) {
+                tileB[buffer][thread / TSN + i * STEP_B][thread % TSN] = nextB[i];
+            }
+        } else {
+            #pragma unroll
+            for (int i = 0; i < LOADS_A * 4; ++i) {
+                tileA[buffer][k_of_A(thread, i / 4) + i % 4][row_of_A(thread, i / 4)] = nextA[i];
+            }
+            #pragma unroll
+            for (int i = 0; i < LOADS_B; ++i) {
+                const float* own = &nextB[4 * i];
+                float* to = &tileB[buffer][k_of_B(thread, i)][col_of_B(thread, i)];
+                *reinterpret_cast<float4*>(to) = make_float4(own[0], own[1], own[2], own[3]);
+            }
         }
     };
     const auto fetch = [&](int buffer, int k) {  // from shared memory to registers
@@ -229,18 +255,22 @@ matmul(const float* __restrict__ A, const float* __restrict__ B, float* __restri
         if (thread == 0) {
             arrived[tile] = 0;
         }
-        #pragma unroll
-        for (int quad = 0; quad < QUADS; ++quad) {
-            float4 all = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            for (int z = 0; z < splits; ++z) {
-                const float4 its = of_tile[(z * QUADS + quad) * THREADS];
-                all = make_float4(all.x + its.x, all.y + its.y, all.z + its.z, all.w + its.w);
+        for (int i = 0; i < WPTM; ++i) {
+            for (int j = 0; j < WPTN; ++j) {
+                sum[i][j] = 0.0f;
             }
-            float* own = &sum[quad / (WPTN / 4)][quad % (WPTN / 4) * 4];
-            own[0] = all.x;
-            own[1] = all.y;
-            own[2] = all.z;
-            own[3] = all.w;
+        }
+        #pragma unroll 4
+        for (int z = 0; z < splits; ++z) {  // the loads of one part, and of the next ones, wait for nobody
+            #pragma unroll
+            for (int quad = 0; quad < QUADS; ++quad) {
+                const float4 its = of_tile[(z * QUADS + quad) * THREADS];
+                float* own = &sum[quad / (WPTN / 4)][quad % (WPTN / 4) * 4];
+                own[0] += its.x;
+                own[1] += its.y;
+                own[2] += its.z;
+                own[3] += its.w;
+            }
         }
     }
     #pragma unroll

@@ -27,6 +27,7 @@ from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.accesses import Trace, trace
 from warpschool.inspect.timing import benchmark, benchmark_host
 from warpschool.nn.session import Kernels
+from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import own_contract
 from warpschool.show.table import Table
 
@@ -234,7 +235,10 @@ def sweep(
 
     Counters come from the simulator at `sizes`; times, where there is a GPU, at `timed_sizes` (default: `sizes`).
     """
-    return tuple(_variant(step, {constant: value}, value, sizes, timed_sizes or sizes, gpu, seed) for value in values)
+    return tuple(
+        _variant(step, {constant: value}, value, sizes, timed_sizes or sizes, gpu, seed)
+        for value in watched(values, f"{constant} of {step}")
+    )
 
 
 def _variant(
@@ -304,7 +308,8 @@ def compare(
     gpu: str = "rtx2080ti",
 ) -> Stages:  # fmt: skip
     """Put the student's own kernels of some steps side by side; times at `timed_sizes`, where there is a GPU."""
-    return Stages.on(gpu, [_stage(step.split("/")[-1], own_contract(step), sizes, timed_sizes) for step in steps])
+    own = [(step.split("/")[-1], own_contract(step)) for step in steps]
+    return Stages.on(gpu, [_stage(*one, sizes, timed_sizes) for one in watched(own, "kernels")])
 
 
 def variants(
@@ -317,7 +322,7 @@ def variants(
     """
     original = own_contract(step)
     stages = []
-    for label, replaced in changes.items():
+    for label, replaced in watched(list(changes.items()), f"variants of {step}"):
         source = original.source
         for old, new in replaced.items():
             source, found = _replaced(source, old, new)

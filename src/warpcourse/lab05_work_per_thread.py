@@ -17,6 +17,7 @@ from warpschool import model
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.harness.launcher import Program, random_inputs
+from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import own_contract
 from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
@@ -58,7 +59,7 @@ def crossover(
     sparse = Program(own_contract(sparse_step), device="sim")
     b = np.ones((n, n), np.float32)
     times = []
-    for density in densities:
+    for density in watched(densities, "densities"):
         rng = np.random.default_rng(1)
         rows, cols = np.nonzero(rng.uniform(0, 1, (n, n)) < density)
         arrays = {

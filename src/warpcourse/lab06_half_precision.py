@@ -333,11 +333,16 @@ def own_layer(choices: Mapping[str, tuple[bool, float]], work: LayerProduct | No
                 mean_squared_error(sums * x_scale * w_scale.T, work.exact),
             )
         beyond = float((work.activations > clip).mean())
-        rows.append([label, f"{clip:.3g}", f"{beyond:.2%}", *(f"{mse:.2g}" for mse in parts)])
+        rows.append([label, f"{clip:.3g}", f"{beyond:.2%}", *map(_told, parts)])
     half = work.activations.astype(np.float16).astype(np.float64) @ work.weights.astype(np.float16).T.astype(np.float64)
     rows.append(["(half, summed exactly)", "", "", "", "", f"{mean_squared_error(half, work.exact):.2g}"])
     head = ["scales", "limit", "beyond it", "MSE of activations", "of weights", "of results"]
     return small_table(head, rows, "Mean squared errors relative to the mean squares.")
+
+
+def _told(error: float) -> str:
+    """An error for a table; a kernel that has not written its results has none."""
+    return f"{error:.2g}" if np.isfinite(error) else "no result"
 
 
 def _own_quantised(
@@ -367,6 +372,8 @@ def draw_errors(panels: Mapping[str, Sequence[Errors]]) -> Picture:
         above, below = axes[:, column]
         above.set_title(title, fontsize=10)
         for errors, colour, mark in zip(series, _COLOURS, _MARKS, strict=False):
+            if not np.isfinite(errors.worst).all():  # a kernel that has not written everything: nothing to draw of it
+                continue
             style = {"color": colour, "marker": mark, "markersize": 5, "linewidth": 1.2}
             above.plot(errors.ks, errors.mse, label=errors.name, **style)
             below.plot(errors.ks, errors.worst, **style)
@@ -390,11 +397,17 @@ def _log_log(axes: Axes, series: Sequence[Errors]) -> None:
     axes.grid(True, linewidth=0.3)
 
 
+def _span(errors: Errors) -> str:
+    if not np.isfinite(errors.worst).all():
+        return f"{errors.name}: no results"
+    return f"{errors.name} from {errors.worst[0]:.1g} to {errors.worst[-1]:.1g}"
+
+
 def _said(panels: Mapping[str, Sequence[Errors]]) -> str:
     parts = []
     for title, series in panels.items():
         ks = series[0].ks
-        told = "; ".join(f"{e.name} from {e.worst[0]:.1g} to {e.worst[-1]:.1g}" for e in series)
+        told = "; ".join(_span(errors) for errors in series)
         parts.append(f"{title}, K from {ks[0]} to {ks[-1]}, worst error relative to the root mean square: {told}.")
     return "Errors of precisions against float64, over the number of products in a sum. " + " ".join(parts)
 

@@ -24,7 +24,7 @@ from warpschool.course import Course
 
 ROOT = Path(__file__).parents[2]
 GENERATORS = ("mkdocs", "material", "mkdocs_jupyter", "mkdocstrings")
-WRITTEN = ("", "reference/commands/", "reference/python/", "reference/counters/", "learn/labs/")
+WRITTEN = ("", "reference/commands/", "reference/python/", "reference/counters/", "learn/labs/", "teach/changes/")
 """pages that scripts/site.py writes"""
 PAGES = sorted(
     {*WRITTEN, *(f"{path.relative_to(ROOT / 'docs').with_suffix('')}/" for path in (ROOT / "docs").rglob("*.md"))}

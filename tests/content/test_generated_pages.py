@@ -43,3 +43,35 @@ def test_the_page_of_costs_tells_of_networks_where_they_were_measured(monkeypatc
     path.write_text(json.dumps(found))
     said = "\n".join(cost_page._networks())
     assert "2 cores (this one)" in said and "| LeNet-5 | 7.3 s | 12.5 s | 3.0 s | 4.2 s |" in said
+
+
+LOG = """# Changelog
+
+## Unreleased
+
+### Added
+- Lab 05 has a picture, see
+  [platforms](docs/reference/platforms.md).
+- **grades**: sizes of labs 00 to 05 reach further.
+### Changed
+- A faster start.
+
+## 0.1
+
+- **grades**: old.
+"""
+
+
+def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest_version():
+    changes = runpy.run_path(str(ROOT / "scripts" / "site.py"), run_name="page")["changes"]
+    told = changes(LOG)
+    graded, labs, others = (
+        told.split(f"## {title}")[1] for title in ("Can change a grade", "In the labs", "Everything else")
+    )
+    assert (
+        graded.index("sizes of labs") < graded.index("Lab 05 has") and "a faster" not in graded.split("## ")[0].lower()
+    )
+    assert "[platforms](../reference/platforms.md)." in labs.split("## ")[0] and "A faster start." in others
+    assert "Unreleased" in told and "old" not in told
+    with pytest.raises(SystemExit, match="no version"):
+        changes("# Changelog\n")

@@ -31,7 +31,7 @@ def test_site_builds_and_has_every_page(tmp_path):
     pages = {path.parent.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("index.html")}
     written = {path.relative_to(ROOT / "docs").with_suffix("").as_posix() for path in (ROOT / "docs").rglob("*.md")}
     labs = {f"learn/labs/{lab.name}" for lab in Course(ROOT).labs() if lab.notebook is not None}
-    assert written | labs | {".", "reference/commands", "reference/python"} <= pages
+    assert written | labs | {".", "reference/commands", "reference/python", "teach/changes"} <= pages
     for page in (tmp_path / "learn" / "labs").rglob("index.html"):
         for chapter in re.findall(r'href="\.\./\.\./(\w+/)"', page.read_text(encoding="utf-8")):
             assert (tmp_path / "learn" / chapter / "index.html").is_file(), f"{page}: {chapter}"

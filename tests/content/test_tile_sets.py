@@ -157,7 +157,7 @@ def rule() -> dict:
 def test_the_rule_knows_every_tile_set(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     found = rule()
-    assert set(found["fitted_rule"]()[0]) == set(SETS)
+    assert set(found["fitted_rule"]()[0]) == {(tiles, ragged) for tiles in SETS for ragged in (False, True)}
     (small, _), (large, whole) = (found["choose"](shape, sms=132) for shape in ((100, 100, 100), (4096, 4096, 4096)))
     assert small[0] * small[1] < large[0] * large[1] and whole == 1
 
@@ -197,13 +197,14 @@ def test_the_rule_finds_the_pace_that_times_were_made_with(monkeypatch) -> None:
         found["time_us"](tiles, again, shape, sms=132, splits=splits, join=join) / us for shape, splits, us in times
     ]
     assert min(errors) > 0.97 and max(errors) < 1.03
-    added = found["joined"]({tiles: times}, {tiles: pace}, sms=132)
+    added = found["joined"]({(tiles, False): times}, {(tiles, False): pace}, sms=132)
     assert added.fixed_us + 4 * tiles[0] * tiles[1] * added.float_ns * 1e-3 == pytest.approx(9.55, rel=0.05)
     assert found["blocks"](tiles, (129, 257, 8)) == 4
 
 
 @pytest.mark.parametrize(("tiles", "shape", "splits"), [
-    ((32, 64, 16, 16, 32, 4, 4), (70, 90, 300), 5), ((64, 64, 8, 32, 32, 8, 4), (33, 65, 40), 1),
+    ((32, 64, 16, 16, 32, 4, 4), (70, 90, 301), 5), ((64, 64, 8, 32, 32, 8, 4), (33, 65, 40), 1),
+    ((32, 32, 32, 16, 32, 4, 4), (70, 36, 300), 4),
 ])  # fmt: skip
 def test_products_with_a_divided_k_are_right(tiles, shape, splits) -> None:
     """The counters are back at zero, too: the next launch finds them so."""
@@ -211,6 +212,7 @@ def test_products_with_a_divided_k_are_right(tiles, shape, splits) -> None:
     contract = parse_contract(path.read_text("utf-8"), name=path.name)
     rng = np.random.default_rng(splits)
     (m, n, k), constants = shape, dict(zip(constant("TILE_NAMES"), tiles, strict=True))
+    constants["RAGGED"] = int(n % 4 > 0 or k % 4 > 0)
     a, b = (rng.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n)))
     run = Program(contract, device="sim", constants=constants).run(
         {"M": m, "N": n, "K": k, "splits": splits}, {"A": a, "B": b}

@@ -77,6 +77,7 @@ class Translator(Builder):
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
+        self._sites: dict[int, int] = {}
         self.stores = 0
         """how many instructions so far may have changed shared memory"""
         self.carry: IRValue | None = None
@@ -85,6 +86,16 @@ class Translator(Builder):
         self.position = 0
         self.execution_cell = 0
         self.lanes_cell = 0
+
+    def site_of(self, i: Instruction, space: str, access: str) -> int:
+        """The site of a load or store in this function."""
+        if id(i) not in self._sites:
+            self._sites[id(i)] = self.unit.site(i, space, access)
+        return self._sites[id(i)]
+
+    def loads_factors(self, a: Any, offsets: tuple[int, ...], place: IRValue) -> bool:
+        """Loads what a product multiplies; False where a load serves no product. `place`: the register's address."""
+        return False
 
     # -- registers ------------------------------------------------------------------------------------------------
     def storage(self, register: str) -> str:
@@ -406,7 +417,8 @@ class Translator(Builder):
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
         if self.unit.spin_heads:
-            due = self.icmp("eq", self.and_const(left, L.YIELD_EVERY - 1), self.like(left, 0))
+            every = L.EXACT_YIELD_EVERY if self.unit.options.exact else L.YIELD_EVERY
+            due = self.icmp("eq", self.and_const(left, every - 1), self.like(left, 0))
             with self.if_(due, likely=False):
                 self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
         with self.leaving(lambda: self.icmp("slt", left, self.like(left, 0)), "spent"):
@@ -553,9 +565,9 @@ def _of_cluster(t: Translator, base: str, axis: int) -> IRValue:
 
 
 def _clock(t: Translator) -> IRValue:
-    """Steps of this worker so far: grows by one each time it is read."""
+    """Grows each time it is read, by about what reading it takes a GPU: loops that wait for a time wait less long."""
     at = t.offset(WORKER, L.field("clock"))
-    value = t.add_const(t.load("i64", at), 1)
+    value = t.add_const(t.load("i64", at), L.CLOCK_STEP)
     t.store(value, at)
     return value
 

@@ -61,6 +61,8 @@ class Signals:
     given: dict[int, _Signal] = field(default_factory=dict)
     arriving: dict[int, _Signal] = field(default_factory=dict)
     """what the arrivals at a barrier object give away when its phase is over"""
+    learned: int = 0
+    """stretches that warps have heard of, again and again: what following them costs"""
 
 
 class HappensBefore:
@@ -124,6 +126,8 @@ class HappensBefore:
         self.updated: list[set[int]] = [set() for _ in range(self.warps)]
         """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
+        self.heard: list[tuple[_Signal | None, bool]] = [(None, False)] * self.warps
+        """what a warp heard of last, and whether it acquired it: who waits in a loop hears the same again"""
         self.running = -1
         self.table[:] = self.acquired_table[:] = 0
         self.arrays.clear()
@@ -200,7 +204,12 @@ class HappensBefore:
 
     # -- knowledge --------------------------------------------------------------------------------------------------
     def _hear(self, warp: int, found: _Signal, *, acquires: bool) -> None:
+        last, acquired = self.heard[warp]
+        if last is found and acquired >= acquires:
+            return
+        self.heard[warp] = found, acquires
         learned = found.everybody
+        self.signals.learned += len(learned)
         if found.block == self.worker.block:
             learned = union(learned, found.in_block)
             if warp in found.warps:

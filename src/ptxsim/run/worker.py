@@ -288,7 +288,7 @@ class HostWorker:
         self.orders = [HappensBefore(self.struct, row, signals, partial=partial) for row in rows]
 
         def hear(kind: int, warp: int, mask: int, data: int | None) -> None:
-            if kind == L.Event.PAUSE and self.struct.exact_steps > most_steps:
+            if kind == L.Event.PAUSE and (self.struct.exact_steps > most_steps or signals.learned > most_steps):
                 self.struct.stop = 1
             self.orders[self.struct.resident].event(kind, warp, mask, data)
 

@@ -170,8 +170,9 @@ _MEASURED: tuple[tuple[str, _Weighted, tuple[int, ...]], ...] = (
 
 
 def _launches(layer: _Weighted, shape: tuple[int, ...], batch: int, device: str) -> list[Launch]:
+    own = (layer.step.split("/")[1],) if isinstance(layer, FullyConnected) else ()  # the other is written further down
     graph = build((layer,), batch, shape)
-    session = Session(graph, own_kernels((layer.step.split("/")[1],), device=device))
+    session = Session(graph, own_kernels(own, device=device))
     rng = np.random.default_rng(1)
     for name, value in graph.values.items():
         if value.role in ("input", "parameter"):

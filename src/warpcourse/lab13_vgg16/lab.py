@@ -50,10 +50,12 @@ def gradient_table(step: TrainingStep, x: np.ndarray, label: np.ndarray) -> Tabl
         errors = []
         for name in (f"{layer.name}.weight", f"{layer.name}.bias"):
             wanted = exact.gradients[name]
-            errors.append(f"{np.abs(found[name] - wanted).max() / max(np.abs(wanted).max(), 1e-30):.0e}")
+            error = np.abs(found[name] - wanted).max() / max(np.abs(wanted).max(), 1e-30)
+            errors.append(f"{error:.0e}" if np.isfinite(error) else "no result")
         shape = " x ".join(map(str, exact.gradients[f"{layer.name}.weight"].shape))
         rows.append((layer.name, shape, *errors))
-    note = f"Mean loss {loss:.6f}, float64 {exact.loss.mean():.6f}. Hazards: {len(step.hazards)}."
+    mean = f"{loss:.6f}" if np.isfinite(loss) else "not computed"
+    note = f"Mean loss {mean}, float64 {exact.loss.mean():.6f}. Hazards: {len(step.hazards)}."
     return small_table(("layer", "weights", "error of dw", "error of db"), rows, note)
 
 

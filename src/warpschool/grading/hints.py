@@ -148,6 +148,12 @@ _OF_CAUSE: Mapping[str, Hints] = {
     ),
     "unwritten": _NEVER,
     "no-start": _NO_START,
+    "infinite": (
+        "Infinity comes from a number too large for its type, a division by 0, or the logarithm of 0. Which is it?",
+        "exp overflows in float32 beyond 88 and is 0 below -104: then its logarithm, or 1 over it, is infinite. Half "
+        "ends at 65,504. Where the wrong elements stand: what goes into exp, log, /, or a cast to half?",
+        "subtract the largest first: exp(x - largest); log(exp(x - largest) / sum) is x - largest - log(sum)",
+    ),
     "nan": (
         "NaN comes from a division 0 / 0, a root of a negative number, inf - inf, or from an input that is NaN itself.",
         "Which of these can happen at the elements that the pattern names? An output or scratch array that is read "

@@ -290,8 +290,8 @@ def is_poison(array: np.ndarray) -> Mask:
 
 
 CAUSES = (
-    "transposed", "shifted-row", "shifted", "reversed", "unwritten", "nan", "zero", "factor", "offset", "truncated",
-    "constant", "edge", "place", "",
+    "transposed", "shifted-row", "shifted", "reversed", "unwritten", "nan", "infinite", "zero", "factor", "offset",
+    "truncated", "constant", "edge", "place", "",
 )  # fmt: skip
 """What wrong elements may have in common; "edge" and "place" say where they stand, "" is nothing that is known."""
 
@@ -369,6 +369,7 @@ def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[
     unwritten = f"never written (still {value}, as before the launch)"
     for cause, words, which in (
         ("unwritten", unwritten, bad & is_poison(actual)), ("nan", "NaN", bad & np.isnan(actual)),
+        ("infinite", "infinite", bad & np.isinf(actual) & np.isfinite(expected)),
     ):  # fmt: skip
         if which.any():
             return cause, words if which.sum() == bad.sum() else f"{words} (others are wrong too)", which

@@ -212,8 +212,9 @@ class _TracedKernel(SimLoadedKernel):
         options: LaunchOptions,
     ) -> Outcome:  # fmt: skip
         device: Any = self.device
-        found = _traced(self.sim, grid, block, arguments, device.memory, shared_bytes, device.traced_block)
-        device.accesses += [replace(request, launch=device.launches) for request in found]
+        if device.traced_block < math.prod(grid):  # a launch of fewer blocks has no such one
+            found = _traced(self.sim, grid, block, arguments, device.memory, shared_bytes, device.traced_block)
+            device.accesses += [replace(request, launch=device.launches) for request in found]
         device.launches += 1
         return not_measured("the interpreter")
 

@@ -30,7 +30,7 @@ def check_prediction(
     A wrong one is told why, from `grader/LAB/predictions.toml`, and not the number, which would only be copied.
     """
     name = f"{what}: " if what else ""
-    if said is None:
+    if said is None or (isinstance(said, list | tuple) and said and all(part is None for part in said)):
         show_text(f"{name}write your prediction first, then run this cell again.", failed=True)
         return 0.0
     right = _agree(said, counted, tolerance)

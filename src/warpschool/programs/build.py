@@ -26,7 +26,8 @@ WITH_VALUE = {
     "--default-stream", "-rdc", "--relocatable-device-code", "-Werror", "-diag-suppress",
 }  # fmt: skip
 """Options of the compiler whose value may be the next word."""
-SUFFIXES = (".cu", ".cpp", ".cc", ".cxx", ".c", ".o", ".a")
+SUFFIXES_OF_HOST = (".cpp", ".cc", ".cxx", ".c")
+SUFFIXES = (".cu", *SUFFIXES_OF_HOST, ".o", ".a")
 DEFAULT_ARCH = "compute_80"
 _MOST_BUILDS = 256
 _TEMPORARY = re.compile(r"\btmpxft_\S+|^# .*$", re.MULTILINE)
@@ -81,8 +82,8 @@ def object_options(tools: Tools, arch: str) -> list[str]:
 
 def link_options(tools: Tools, runtime: Path) -> list[str]:
     """What the whole is linked with."""
-    return ["-ccbin", str(tools.host), "-cudart", "none", f"-L{runtime.parent}", "-lwarpcudart", "-Xlinker",
-            f"-rpath={runtime.parent}", "-Wno-deprecated-gpu-targets"]  # fmt: skip
+    return ["-ccbin", str(tools.host), "-cudart", "none", f"-L{runtime.parent}", "-lwarpcudart",
+            "-Wno-deprecated-gpu-targets"]  # fmt: skip
 
 
 def missing_calls(tools: Tools) -> list[str]:
@@ -98,7 +99,7 @@ def missing_driver_calls(tools: Tools) -> list[str]:
     header = (tools.include / "cuda.h").read_text("utf-8", "replace")
     newest = dict(re.findall(r"#define\s+(cu[A-Z]\w+)\s+(?:__CUDA_API_PT\w+\()?(cu[A-Z]\w+)", header))
     declared = set(re.findall(r"CUresult CUDAAPI (cu[A-Z]\w+)\(", header))
-    text = (SHIM / "driver.cpp").read_text("utf-8")
+    text = "".join(path.read_text("utf-8") for path in SHIM.glob("*.cpp"))
     ours = {newest.get(name, name) for name in re.findall(r"^API CUresult (cu\w+)\(", text, re.MULTILINE)}
     return sorted({newest.get(name, name) for name in declared} - ours)
 
@@ -131,7 +132,7 @@ def _per_thread_names(tools: Tools) -> list[str]:
 
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING, _EARLIER_DRIVER)
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING, _EARLIER_DRIVER, *_SHARED)
     folder = _folder("runtime") / key
     made = folder / NAME
     if made.is_file():
@@ -140,9 +141,9 @@ def runtime_library(tools: Tools) -> Path:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         target = Path(work) / NAME
         compile_ = [
-            str(tools.host), "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", f"-I{tools.include}",
+            str(tools.host), *_SHARED, str(made), f"-I{tools.include}",
             f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f'-DWARPSCHOOL_NVRTC="{_nvrtc(tools)}"',
-            f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"', f"-Wl,-soname,{NAME}",
+            f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"',
         ]  # fmt: skip
         missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
         entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n'
@@ -162,6 +163,9 @@ def runtime_library(tools: Tools) -> Path:
     return made
 
 
+_SHARED = ("-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Xlinker", "-soname", "-Xlinker")
+"""What makes the library one. The last word's value is its whole path: programs ask for it by that, whoever links them,
+for CMake links without nvcc and names no folder to search."""
 _ENTRY = re.compile(r"^\s*API [\w* ]+?\b(cuda\w+)\(", re.MULTILINE)
 _MISSING = """// written by warpschool: calls of CUDA's runtime that there is no simulation of
 #define API extern "C" __attribute__((visibility("default")))

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from ptxsim.limits import CONSTANT_LIMIT, MAX_BLOCK, MAX_GRID, STATIC_SHARED_LIMIT, WARP
+from ptxsim.texture import LIMITS as TEXTURE_LIMITS
 from warpschool.model import GpuSpec
 from warpschool.programs.wire import DEVICE_PROPERTIES
 
 STACK_BYTES, PRINT_BYTES = 1024, 1 << 20
 _REGISTERS_PER_BLOCK = 65536
+_WINDOW_BYTES = 128 << 20
 
 
 def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
     """Field of cudaDeviceProp -> value. `memory_bytes` is what the simulated device has."""
     major, minor = spec.capability
     sm = spec.sm
+    set_aside = int(major >= 8)  # a part of L2 may be kept for what stays in use; nothing here depends on it
     fixed = {
         "totalGlobalMem": memory_bytes, "sharedMemPerBlock": STATIC_SHARED_LIMIT, "regsPerBlock": _REGISTERS_PER_BLOCK,
         "warpSize": WARP, "memPitch": (1 << 31) - 1, "maxThreadsPerBlock": sm.threads_per_block,
@@ -22,7 +25,9 @@ def properties(spec: GpuSpec, memory_bytes: int) -> dict[str, int]:
         "maxTexture1D": 131072, "maxTexture2D[0]": 131072, "maxTexture2D[1]": 65536, "maxTexture3D[0]": 16384,
         "maxTexture3D[1]": 16384, "maxTexture3D[2]": 16384, "surfaceAlignment": 512, "concurrentKernels": 1,
         "ECCEnabled": 0, "pciBusID": 1, "pciDeviceID": 0, "pciDomainID": 0, "asyncEngineCount": 3,
-        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes, "persistingL2CacheMaxSize": 0,
+        "unifiedAddressing": 1, "memoryBusWidth": 0, "l2CacheSize": spec.l2_bytes,
+        "persistingL2CacheMaxSize": spec.l2_bytes * 3 // 4 * set_aside,
+        "accessPolicyMaxWindowSize": _WINDOW_BYTES * set_aside,
         "maxThreadsPerMultiProcessor": sm.warps * WARP, "streamPrioritiesSupported": 1, "globalL1CacheSupported": 1,
         "localL1CacheSupported": 1, "sharedMemPerMultiprocessor": sm.shared_bytes,
         "regsPerMultiprocessor": sm.registers, "managedMemory": 1, "concurrentManagedAccess": 1, "cooperativeLaunch": 1,
@@ -47,19 +52,31 @@ _ATTRIBUTES = {
     76: "minor", 78: "streamPrioritiesSupported", 79: "globalL1CacheSupported", 80: "localL1CacheSupported",
     81: "sharedMemPerMultiprocessor", 82: "regsPerMultiprocessor", 83: "managedMemory", 89: "concurrentManagedAccess",
     95: "cooperativeLaunch", 97: "sharedMemPerBlockOptin", 99: "hostRegisterSupported",
-    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 111: "reservedSharedMemPerBlock",
-    115: "memoryPoolsSupported", 120: "clusterLaunch",
+    106: "maxBlocksPerMultiProcessor", 108: "persistingL2CacheMaxSize", 109: "accessPolicyMaxWindowSize",
+    111: "reservedSharedMemPerBlock", 115: "memoryPoolsSupported", 120: "clusterLaunch",
 }  # fmt: skip
 """cudaDeviceAttr of driver_types.h -> the field that says the same."""
-_CLOCK_RATE, _NOTHING = 13, {15, 17, 20, 35, 36, 84, 85, 86, 88, 90, 91, 92, 100, 101}
-"""The clock in kHz; what is 0 on this device, or not known of its GPU."""
+_CLOCK_RATE, _VIRTUAL_MEMORY, _LAST = 13, 102, 161
+"""The clock in kHz; whether addresses can be reserved; the last number of CUDA 13."""
+_SIDES = {
+    ("array", "a2d"): ((27, 28, 29), (63, 64, 65)), ("array", "a1d"): ((42, None, 43), (61, None, 62)),
+    ("linear", "1d"): ((69, None, None),), ("pitched", "2d"): ((70, 71, None),), ("array", "1d"): ((55, None, None),),
+    ("array", "2d"): ((56, 57, None),), ("array", "3d"): ((58, 59, 60),),
+}  # fmt: skip
+"""A texture's kind and geometry -> the attributes that are its longest sides; the last ones those of surfaces."""
+_LENGTHS = {
+    number: length for kind, all_of in _SIDES.items() for numbers in all_of
+    for number, length in zip(numbers, TEXTURE_LIMITS[kind], strict=True) if number is not None
+}  # fmt: skip
 
 
 def attribute(number: int, spec: GpuSpec, memory_bytes: int) -> int | None:
-    """The value of a cudaDeviceAttr; None for one that nobody asks for so far."""
+    """The value of a cudaDeviceAttr: 0 for what this device has not or what is not known of its GPU; None for a number
+    that says nothing."""
     if number == _CLOCK_RATE:
         return spec.clock_mhz * 1000
-    if number in _NOTHING:
-        return 0
-    name = _ATTRIBUTES.get(number)
-    return properties(spec, memory_bytes)[name] if name is not None else None
+    if number == _VIRTUAL_MEMORY:
+        return 1
+    if name := _ATTRIBUTES.get(number):
+        return properties(spec, memory_bytes)[name]
+    return _LENGTHS.get(number, 0) if 0 < number <= _LAST else None

@@ -9,6 +9,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,12 @@ class _Function:
     last: tuple[Dim3, int] | None = None
     """the grid of its last launch, and the instructions that its warps needed"""
 
+    @cached_property
+    def meets_host(self) -> bool:
+        """Whether it does anything at the scope of the whole system, so that the host may look while it runs."""
+        body = self.kernel.body if self.kernel is not None else None
+        return body is not None and any(i.has("sys") for block in body.blocks for i in block.executed)
+
     def is_small(self, grid: Dim3) -> bool:
         """Whether handing blocks to a second thread would take longer than running them."""
         return self.last is not None and self.last[0] == grid and self.last[1] < _SMALL_LAUNCH
@@ -157,6 +164,8 @@ class Session:
         self._seen: Counter[str] = Counter()
         self._work = 0
         self._translated: dict[tuple[int, tuple[int, int, int]], int] = {}
+        self._meets_host = False
+        """whether a kernel that may still run has reason to share managed memory with the host"""
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._ignored: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._status = 0
@@ -307,6 +316,7 @@ class Session:
         if self.skip_launches:
             return
         kernel = self._kernel(function)
+        self._meets_host = self._meets_host or function.meets_host
         params += bytes(kernel.body.param_bytes - len(params))
         if self.records is not None:
             self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
@@ -616,6 +626,8 @@ class Session:
         address, early = f.u64(), f.u64()
         piece = self.arena.at(address) or self.arena.was_at(address)
         offset = address - piece.start if piece is not None else 0
+        if early and self._meets_host:
+            return self._answer(0)
         kind = "early-access" if early else "host-access"
         self.findings.host(kind, self.process.places(f.callers()), piece, offset=offset, launch=self.launches)
         return self._answer(0)
@@ -706,6 +718,7 @@ class Session:
         places = self.process.places(f.callers())
         if places and (error := self._note("synchronize", places, name=_WAITS[what], stream=stream)):
             self.fatal = self.fatal or error
+        self._meets_host = False
         self.clock.join(stream if what == 1 else None)
         self.streams.host_waits(stream=stream if what == 1 else None, event=stream if what == 2 else None)
         return self._answer(self.fatal)

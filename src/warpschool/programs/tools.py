@@ -106,8 +106,11 @@ SHIM = Path(__file__).with_name("shim")
 HEADERS = SHIM / "include"
 """Headers of libraries whose first calls are ours, for machines without NVIDIA's."""
 NAME = "libwarpcudart.so"
-STANDS_FOR = ("libcudart.so", "libcudart_static.so", "libcublas.so", "libcuda.so", "libcurand.so", "libnvrtc.so")
-"""What a program may ask the linker for."""
+STANDS_FOR = tuple(f"lib{name}.so" for name in (
+    "cudart", "cudart_static", "cublas", "cublas_static", "cublasLt_static", "culibos", "cuda", "cudadevrt", "curand",
+    "curand_static", "nvrtc",
+))  # fmt: skip
+"""What a program may ask the linker for. What static libraries need of each other is asked for with them."""
 
 
 def shim_identity() -> str:

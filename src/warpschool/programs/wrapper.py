@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warpschool.programs.build import DEFAULT_ARCH, header_options, link_options, object_options, runtime_library
+from warpschool.programs.build import (
+    DEFAULT_ARCH,
+    SUFFIXES_OF_HOST,
+    header_options,
+    link_options,
+    object_options,
+    runtime_library,
+)
 from warpschool.programs.tools import find_tools
 
 REPLACED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code", "--gpu-code", "-cudart", "--cudart",
@@ -27,8 +34,9 @@ def nvcc_command(words: Sequence[str], *, arch: str = DEFAULT_ARCH) -> list[str]
         return [str(tools.nvcc), *words]
     kept = list(_kept(words))
     runtime = runtime_library(tools)
-    compiles = any(word.endswith(".cu") or word in ("cu", "-dc", "--device-c") for word in words)
-    headers = header_options(tools, runtime) if compiles else []
+    headers = header_options(tools, runtime)
+    if not any(word.endswith(".cu") or word in ("cu", "-dc", "--device-c") for word in words):
+        headers = headers[:1] if any(word.endswith(SUFFIXES_OF_HOST) for word in words) else []
     command = [str(tools.nvcc), *object_options(tools, arch), *headers, *kept]
     if any(word in _NO_LINK for word in words):
         return command

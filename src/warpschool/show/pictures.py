@@ -15,6 +15,7 @@ from warpschool.errors import CourseError
 from warpschool.harness.source import of_course
 from warpschool.show.exhibit import Exhibit
 from warpschool.show.fragments import show_fragments
+from warpschool.show.passes import show_passes
 from warpschool.show.timeline import show_timeline
 from warpschool.show.walk import show_walk
 from warpschool.suggest import did_you_mean
@@ -36,8 +37,12 @@ def _fragments(course: Course, row: dict[str, Any]) -> Exhibit:
     return show_fragments(row.pop("instruction"), row.pop("shape"), row.pop("type"), **row)
 
 
+def _passes(course: Course, row: dict[str, Any]) -> Exhibit:
+    return show_passes(row.pop("record"), course=course, **row)
+
+
 _WAYS: Mapping[str, Callable[[Course, dict[str, Any]], Exhibit]] = {
-    "walk": _walk, "timeline": _timeline, "fragments": _fragments,
+    "walk": _walk, "timeline": _timeline, "fragments": _fragments, "passes": _passes,
 }  # fmt: skip
 
 

@@ -1,15 +1,16 @@
 """`show_walk`: which elements of each array a block touches, one picture after the other, as the interpreter saw it.
 
 A picture holds what happens between two barriers (`by="barrier"`), on one source line ("line"), in one turn of a loop
-("turn"), in one launch ("launch"), or what one lane ("lane") or one warp ("warp") touches. Arrays of more than two
-dimensions lie plane beside plane; shared memory has 32 words in a row, one for each bank. `lane` and `warp` leave one
-thread's or one warp's part over: what it reads again and again is its reuse.
+("turn"), in one launch ("launch"), or what one lane ("lane"), one warp ("warp") or one of several `blocks` ("block")
+touches. Arrays of three dimensions lie plane beside plane, those of four in rows of such planes; shared memory has 32
+words in a row, one for each bank. `lane` and `warp` leave one thread's or one warp's part over: what it reads again and
+again is its reuse.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -27,7 +28,7 @@ from warpschool.show.exhibit import Exhibit, View
 from warpschool.show.svg import Svg
 from warpschool.show.table import Table
 
-WAYS = ("barrier", "line", "turn", "launch", "lane", "warp")
+WAYS = ("barrier", "line", "turn", "launch", "lane", "warp", "block")
 MOST = 24
 _WIDTH, _GAP, _TOP = 904, 34, 40
 _LARGEST, _SMALLEST = 18.0, 0.75
@@ -43,19 +44,20 @@ Touched = dict[tuple[str, str], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Grid:
-    """How an array is laid out: `shape` rows and columns, planes of `plane` columns; `size` elements in all."""
+    """How an array is laid out: in planes of `high` rows and `plane` columns, which lie in rows themselves."""
 
     name: str
     rows: int
     columns: int
+    high: int
     plane: int
     item_bytes: int
 
     def places(self, elements: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The row and column of each element."""
-        in_plane = self.rows * self.plane
-        inside = elements % in_plane
-        return inside // self.plane, elements // in_plane * self.plane + inside % self.plane
+        number, inside = np.divmod(elements, self.high * self.plane)
+        down, across = np.divmod(number, self.columns // self.plane)
+        return down * self.high + inside // self.plane, across * self.plane + inside % self.plane
 
 
 @dataclass(frozen=True)
@@ -68,33 +70,38 @@ class _Scene:
 
 
 def show_walk(
-    which: str | Path, sizes: Mapping[str, float], *, block: int = 0, by: str = "barrier", warp: int | None = None,
-    lane: int | None = None, arrays: Sequence[str] = (), most: int = MOST, source: Kind = "own",
-    constants: Mapping[str, int] | None = None,
+    which: str | Path, sizes: Mapping[str, float], *, block: int = 0, blocks: Sequence[int] = (), by: str = "barrier",
+    warp: int | None = None, lane: int | None = None, arrays: Sequence[str] = (), most: int = MOST,
+    source: Kind = "own", constants: Mapping[str, int] | None = None,
 ) -> Exhibit:  # fmt: skip
     """Show how a block walks through its arrays: `ws.show_walk("lab02/01", {"M": 48, "N": 48, "K": 64})`.
 
     `which` is a step, or a .cu file with a header; `source="reference"` takes the course's kernel of the step. `by`
-    says what a picture holds, `warp` and `lane` whose part is shown, `arrays` which arrays. Inputs are random.
+    says what a picture holds, `warp` and `lane` whose part is shown, `arrays` which arrays; `by="block"` shows several
+    `blocks`, one after the other. Inputs are random.
 
     Raises ArgumentError for what is no way to cut, CourseError and LaunchError where there is no such kernel or size.
     """
     if by not in WAYS:
         raise ArgumentError(f"by={by!r} is no way to cut", next_step=f"There are {', '.join(WAYS)}.")
+    if (by == "block") != bool(blocks):
+        raise ArgumentError('several blocks are shown by="block", and no others', next_step="Give blocks=(0, 1), too.")
     contract = resolve(which, source).contract()
     sizes = given_sizes(sizes)
     plan = contract.bind(sizes, constants=constants)
-    seen = trace(contract, sizes, random_inputs(plan), block=block, constants=constants).accesses
-    kept = [r for r in seen if warp in (None, r.warp) and (not arrays or r.array in arrays)]
-    lanes = None if lane is None else np.array([lane])
-    kept = [r for r in kept if lane is None or r.offsets[lane] >= 0]
-    parts = [(r, r.lanes if lanes is None else lanes) for r in kept]
-    whose = ", ".join(f"{name} {n}" for name, n in (("block", block), ("warp", warp), ("lane", lane)) if n is not None)
-    title = f"How {whose} of {contract.name} walks"
+    each: dict[int, list[Part]] = {}
+    for number in blocks or (block,):
+        seen = trace(contract, sizes, random_inputs(plan), block=number, constants=constants).accesses
+        kept = [r for r in seen if warp in (None, r.warp) and (not arrays or r.array in arrays)]
+        each[number] = _parts(kept, lane)
+    parts = [part for own in each.values() for part in own]
+    one = f"block {block}" if not blocks else "blocks " + ", ".join(map(str, blocks))
+    whose = ", ".join([one, *(f"{name} {n}" for name, n in (("warp", warp), ("lane", lane)) if n is not None)])
+    title = f"How {whose} of {contract.name} walk{'' if blocks else 's'}"
     if not parts:
         return Exhibit(title, "It touches none of these arrays.")
     grids = _grids(plan, [request for request, _ in parts])
-    scenes = list(_scenes(contract, parts, grids, by))
+    scenes = list(_scenes(_blocks(each) if blocks else _cuts(contract, parts, by), grids))
     frames = tuple(_frame(scene, grids, number, len(scenes)) for number, scene in enumerate(scenes[:most], start=1))
     note = f"The first {most} of {len(scenes)} pictures." if len(scenes) > most else ""
     return Exhibit(title, _finding(parts, grids), frames, (_sheet(scenes[:most]),), note=note)
@@ -110,18 +117,26 @@ def _grids(plan: Plan, requests: Sequence[WarpRequest]) -> dict[str, _Grid]:
         own = [r for r in requests if r.array == name]
         array = plan.arrays.get(name)
         if array is not None and array.shape:
-            *planes, rows, columns = (1, *array.shape) if len(array.shape) > 1 else (1, 1, *array.shape)
-            found[name] = _Grid(name, rows, math.prod(planes) * columns, columns, array.dtype.itemsize)
+            *down, across, high, wide = (1, 1, 1, *array.shape)[-max(3, len(array.shape)) :]
+            size = math.prod(down) * high, across * wide
+            found[name] = _Grid(name, *size, high, wide, array.dtype.itemsize)
         else:
             end = max(int(r.offsets.max()) + r.nbytes for r in own)
             rows = -(-end // (_WORDS * WORD_BYTES))
-            found[name] = _Grid(name or "shared memory", rows, _WORDS, _WORDS, WORD_BYTES)
+            found[name] = _Grid(name or "shared memory", rows, _WORDS, rows, _WORDS, WORD_BYTES)
     return found
 
 
-def _scenes(contract: Contract, parts: Sequence[Part], grids: Mapping[str, _Grid], by: str) -> Iterator[_Scene]:
+def _parts(kept: Sequence[WarpRequest], lane: int | None) -> list[Part]:
+    """The requests with those of their lanes that are meant."""
+    if lane is None:
+        return [(request, request.lanes) for request in kept]
+    return [(request, np.array([lane])) for request in kept if request.offsets[lane] >= 0]
+
+
+def _scenes(cuts: Iterable[tuple[str, list[Part]]], grids: Mapping[str, _Grid]) -> Iterator[_Scene]:
     before: Touched = {}
-    for label, group in _cuts(contract, parts, by):
+    for label, group in cuts:
         now: Touched = {}
         for request, lanes in group:
             kind = "store" if request.kind == "store" else "load"  # a copy loads, too
@@ -156,6 +171,14 @@ def _cuts(contract: Contract, parts: Sequence[Part], by: str) -> Iterator[tuple[
     else:
         for key, group in groupby(parts, key=lambda part: _key(part[0], by)):
             yield _label(contract, key, by), list(group)
+
+
+def _blocks(each: Mapping[int, Sequence[Part]]) -> Iterator[tuple[str, list[Part]]]:
+    """Kernel by kernel the part of each block."""
+    for kernel in dict.fromkeys(request.kernel for parts in each.values() for request, _ in parts):
+        for number, parts in each.items():
+            if own := [part for part in parts if part[0].kernel == kernel]:
+                yield f"{kernel}, block {number}", own
 
 
 def _turns(parts: Sequence[Part]) -> Iterator[tuple[str, list[Part]]]:
@@ -273,11 +296,12 @@ def _placed(grids: Sequence[_Grid], cell: float) -> tuple[dict[str, tuple[float,
 
 def _draw(svg: Svg, scene: _Scene, name: str, grid: _Grid, place: tuple[float, float], cell: float) -> None:
     x, y = place
-    planes = grid.columns // grid.plane
-    many = f", {planes} planes" if planes > 1 else ""
-    svg.text(x, y - 8, f"{grid.name}  {grid.rows} x {grid.plane}{many}", "b")
-    for plane in range(planes):
-        svg.rect(x + plane * grid.plane * cell, y, grid.plane * cell, grid.rows * cell, "o")
+    across, down = grid.columns // grid.plane, grid.rows // grid.high
+    many = f", {across * down} planes" if across * down > 1 else ""
+    svg.text(x, y - 8, f"{grid.name}  {grid.high} x {grid.plane}{many}", "b")
+    for plane in range(across * down):
+        left, top = plane % across * grid.plane * cell, plane // across * grid.high * cell
+        svg.rect(x + left, y + top, grid.plane * cell, grid.high * cell, "o")
     for kind in ("load", "store"):
         if (old := scene.before.get((name, kind))) is not None:
             _fill(svg, grid, old, (x, y), cell, "fill:var(--s5);fill-opacity:.3")

@@ -7,10 +7,11 @@
 #include <vector>
 
 const char* kSource = R"(
+#include <cooperative_groups.h>
 template <typename T> __device__ T twice(T x) { return 2 * x; }
 extern "C" __global__ void scale(float* x, float by, int n)
 {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    int i = cooperative_groups::this_grid().thread_rank();
     if (i < n) x[i] = twice(x[i]) * by;
 }
 )";

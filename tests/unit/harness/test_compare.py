@@ -140,6 +140,7 @@ EVERYWHERE = (slice(None), slice(None))
         (put(np.s_[32:], POISON), f"{NEVER}: all rows from 32 on"),
         (put(np.s_[:, 33:], POISON), f"{NEVER}: all columns from 33 on"),
         (put(np.s_[:16], np.nan), "NaN: all rows before 16"),
+        (put(np.s_[9], -np.inf), "infinite: row 9 only"),
         (put(np.s_[:, 47], 0), "zero: the last column 47"),
         (put(np.s_[9], 0), "zero: row 9 only"),
         (put(np.s_[4:8], 0), "zero: rows 4 to 7"),

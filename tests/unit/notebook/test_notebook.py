@@ -116,6 +116,13 @@ def test_prediction(said, counted, earned, capsys):
     assert shown(capsys).startswith("loads: ")
 
 
+def test_a_list_of_nothing_is_no_prediction(capsys):
+    assert ws.check_prediction([None, None], [2, 4], what="results") == 0.0
+    assert "write your prediction first" in shown(capsys)
+    assert ws.check_prediction([2, None], [2, 4], what="results") == 0.0
+    assert "you said [2, None]" in shown(capsys)
+
+
 def test_prediction_never_earns_points_for_nothing_counted(capsys):
     assert ws.check_prediction(float("nan"), float("nan")) == 0.0
     assert ws.check_prediction(16, float("nan"), points=3) == 0.0

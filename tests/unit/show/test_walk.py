@@ -82,3 +82,17 @@ def test_figures_of_matplotlib_follow_the_theme():
     assert "var(--s0)" in svg and "prefers-color-scheme: dark" in svg
     drawn = svg.split("</style>", 2)[-1]
     assert not re.findall(r"#(?:ffffff|000000|0072b2)", drawn), "black, white and the palette are the theme's"
+
+
+def test_several_blocks_walk_one_after_the_other_kernel_by_kernel():
+    shown = walk(blocks=(0, 1, 3), by="block", arrays=("A", "B", "C"))
+    assert [frame.label.split(" (")[0] for frame in shown.frames] == [f"matmul, block {n}" for n in (0, 1, 3)]
+    assert all("C: 256 elements stored" in frame.label for frame in shown.frames)
+    sizes = {"BATCH": 1, "C": 32, "H": 4, "W": 4, "F": 32, "R": 3, "S": 3, "STRIDE": 1, "PAD": 1}
+    split = ws.show_walk("lab12/06", sizes, blocks=(0, 3), by="block", source="reference", constants={"TK": 1})
+    names = [frame.label.split(" (")[0] for frame in split.frames]
+    assert names == ["conv, block 0", "conv, block 3", "add, block 0"], "the second kernel has two blocks only"
+    with pytest.raises(ArgumentError, match="several blocks"):
+        walk(blocks=(0, 1))
+    with pytest.raises(ArgumentError, match="several blocks"):
+        walk(by="block")

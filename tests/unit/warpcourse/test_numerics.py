@@ -111,6 +111,13 @@ def test_int8_products_with_scales_of_rows():
     assert abs(rows - exact)[0].max() < 0.1 * abs(whole - exact)[0].max()
 
 
+def test_of_a_kernel_without_results_nothing_is_drawn():
+    none = lab.Errors("yours", (16, 64), (float("nan"),) * 2, (float("nan"),) * 2, (1.0, 1.0))
+    picture = lab.draw_errors({"well": [none, *lab.errors("well", (16, 64))]})
+    assert "yours: no results" in picture.alt and "nan" not in picture._repr_html_().lower().split("base64")[0]
+    assert "yours" not in {line.get_label() for line in picture.figure.axes[0].get_lines()}
+
+
 def test_pictures_say_what_they_show():
     picture = lab.draw_errors({"well": lab.errors("well", (16, 64))})
     assert "half, summed as half from" in picture.alt and picture.alt in repr(picture)

@@ -1,5 +1,4 @@
 // driver.cpp: the driver API for modules, memory and launches, by the runtime's own calls.
-#include <cuda.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,9 +9,7 @@
 
 using namespace warp;
 
-namespace {
-
-CUresult as_driver(cudaError_t error) {
+CUresult warp::as_driver(cudaError_t error) {
     switch (error) {  // most numbers are the same on both sides
         case cudaErrorMemoryAllocation: return CUDA_ERROR_OUT_OF_MEMORY;
         case cudaErrorInvalidConfiguration: return CUDA_ERROR_INVALID_VALUE;
@@ -20,6 +17,8 @@ CUresult as_driver(cudaError_t error) {
         default: return static_cast<CUresult>(error);
     }
 }
+
+namespace {
 
 struct LoadedModule {
     uint64_t number;
@@ -221,6 +220,19 @@ API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfu
 API CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
 API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads, size_t shared) {
     return as_driver(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, reinterpret_cast<Kernel*>(function)->host, threads, shared));
+}
+API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, CUoccupancyB2DSize shared_of, size_t shared, int limit) {
+    int multiprocessors = 0, most = 0, best = 0;
+    cuDeviceGetAttribute(&multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0);
+    if (CUresult error = cuFuncGetAttribute(&most, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, function)) return error;
+    if (limit > 0 && limit < most) most = limit;
+    for (int threads = most; threads > 0; threads -= threads % 32 ? threads % 32 : 32) {  // the largest of equally good ones
+        int blocks = 0;
+        CUresult error = cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, threads, shared_of ? shared_of(threads) : shared);
+        if (error != CUDA_SUCCESS) return error;
+        if (blocks * threads > best) best = blocks * threads, *block = threads, *grid = blocks * multiprocessors;
+    }
+    return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
     if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;

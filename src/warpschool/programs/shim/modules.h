@@ -1,5 +1,7 @@
 // modules.h: what the program's own kernels and variables are called on both sides.
 #pragma once
+#include <cuda.h>
+
 #include <string>
 
 #include "channel.h"
@@ -28,6 +30,8 @@ struct Variable {
     size_t bytes = 0;
 };
 
+/// What the driver API calls an error of the runtime's.
+CUresult as_driver(cudaError_t error);
 /// The PTX of a fat binary, which fatbinary wrote uncompressed; "" of anything else.
 std::string ptx_of(const void* fat_binary);
 /// A module of PTX, by its number; and a kernel of it.

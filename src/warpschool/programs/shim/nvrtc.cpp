@@ -53,6 +53,7 @@ API nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int count, const char* const
     }
     kept.push_back("-lineinfo");
     kept.push_back("--include-path=" WARPSCHOOL_CUDA_HEADERS);
+    kept.push_back("--include-path=" WARPSCHOOL_CUDA_HEADERS "/cccl");  // of CUDA's own headers, cooperative_groups.h asks for it
     std::vector<const char*> words;
     for (auto& option : kept) words.push_back(option.c_str());
     return found ? found(p, static_cast<int>(words.size()), words.data()) : NVRTC_ERROR_INTERNAL_ERROR;

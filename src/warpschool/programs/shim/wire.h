@@ -60,7 +60,8 @@ enum MemoryKind : uint64_t { UNKNOWN_MEMORY, DEVICE_MEMORY, MANAGED_MEMORY, PINN
     field(canMapHostMemory) field(maxTexture1D) field(maxTexture2D[0]) field(maxTexture2D[1]) field(maxTexture3D[0]) \
     field(maxTexture3D[1]) field(maxTexture3D[2]) field(surfaceAlignment) field(concurrentKernels) field(ECCEnabled) \
     field(pciBusID) field(pciDeviceID) field(pciDomainID) field(asyncEngineCount) field(unifiedAddressing) \
-    field(memoryBusWidth) field(l2CacheSize) field(persistingL2CacheMaxSize) field(maxThreadsPerMultiProcessor) \
+    field(memoryBusWidth) field(l2CacheSize) field(persistingL2CacheMaxSize) field(accessPolicyMaxWindowSize) \
+    field(maxThreadsPerMultiProcessor) \
     field(streamPrioritiesSupported) field(globalL1CacheSupported) field(localL1CacheSupported) \
     field(sharedMemPerMultiprocessor) field(regsPerMultiprocessor) field(managedMemory) field(concurrentManagedAccess) \
     field(cooperativeLaunch) field(sharedMemPerBlockOptin) field(maxBlocksPerMultiProcessor) \

@@ -1,0 +1,64 @@
+"""Writes what the pictures of a network's way there and back are drawn of: benchmarks/results/passes_*.json.
+
+    python -m scripts.passes [--check]
+
+The digits' network: one step of training on the simulator, its multiply-adds and its bytes of global memory, for an
+image. VGG16: the recorded times of an H200, and the bytes that follow from the definition of each layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from scripts import book_lab11, book_lab13
+
+from warpschool.show.passes import Pass, passes_record
+
+RESULTS = Path(__file__).resolve().parents[1] / "benchmarks" / "results"
+
+
+def digits() -> dict[str, Any]:
+    """The calls of one training step in their order; what one layer calls for one end is one pass."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for layer, kind, counters in book_lab11.calls():
+        values = found.setdefault((layer, kind), [0.0, 0.0])
+        values[0] += counters.fma_instructions / book_lab11.BATCH / 1e6
+        values[1] += (counters.global_load_bytes + counters.global_store_bytes) / book_lab11.BATCH / 1e3
+    passes = [Pass(layer, kind, (round(a, 5), round(b, 3))) for (layer, kind), (a, b) in found.items()]
+    measures = ("million multiply-adds for an image", "kB of global memory for an image")
+    return passes_record("A step of training, layer by layer", measures, passes)
+
+
+def vgg16() -> dict[str, Any]:
+    """Layer by layer to the last, and back."""
+    there, back = book_lab13.times("forward"), book_lab13.times("backward")
+    shapes = book_lab13.shapes()
+    passes = [Pass(one.name, "forward", (there[one.name]["time_ms"], book_lab13.moved_mb(one))) for one in shapes]
+    passes += [
+        Pass(one.name, "backward", (back[one.name]["time_ms"], book_lab13.moved_back_mb(one))) for one in shapes[::-1]
+    ]
+    measures = (f"ms on an NVIDIA H200, {book_lab13.BATCH} images", "MB that it must move at least")
+    return passes_record("VGG16 there and back", measures, passes)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a record is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in (("digits", digits), ("vgg16", vgg16)):
+        path, text = RESULTS / f"passes_{name}.json", json.dumps(make(), indent=1) + "\n"
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            stale.append(path.name)
+            if not check:
+                path.write_text(text, encoding="utf-8")
+    print("\n".join(f"{name} is {'out of date' if check else 'written'}" for name in stale) or "all up to date")
+    return 1 if stale and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
