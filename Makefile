@@ -6,6 +6,7 @@
 #   make test-clang     all references, and the wrong kernels of labs 00 to 05, with clang    (ARGS="-k lab02" for some)
 #   make test-arm       a part of the tests on 64-bit ARM, emulated       (ARGS="--record" for docs/reference/platforms.md)
 #   make lint           ruff and mypy, and the prose by docs/STYLE.md
+#   make pages          every page that is made of data and recorded results   (ARGS="--check", or names, for some)
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
@@ -25,7 +26,7 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all test-clang test-arm lint docs bench fuzz mutants hostile drift wheel release clean
+.PHONY: help tour lab test test-all test-clang test-arm lint pages docs bench fuzz mutants hostile drift wheel release clean
 .DELETE_ON_ERROR:
 # Another environment that is activated has no say in what runs in this one.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
@@ -56,6 +57,9 @@ lint: $(DEV)
 	@$(PY) -m ruff check .
 	@$(PY) -m mypy
 	@$(PY) scripts/prose.py
+
+pages: $(DEV)
+	@$(PY) -m scripts.pages $(ARGS)
 
 docs: $(DOCS)
 	@$(PY) scripts/site.py $(ARGS)

@@ -23,17 +23,18 @@ from warpschool.device.measurement import Rules
 
 ROOT = Path(__file__).parent.parent
 SOLUTIONS = ROOT / "solutions"
+KERNELS = ROOT / "benchmarks" / "kernels"
 CHECKED_ROWS = 48
 """rows of a product that are compared with float64"""
 
 
 class Step:
-    """A kernel file compiled for the GPU with some constants."""
+    """A kernel file compiled for the GPU with some constants: a step's reference, or one of benchmarks/kernels."""
 
     def __init__(self, name: str, constants: Mapping[str, int] | None = None) -> None:
         self.name = name
         self.constants = dict(constants or {})
-        path = SOLUTIONS / f"{name}.cu"
+        path = (SOLUTIONS if "/" in name else KERNELS) / f"{name}.cu"
         self.contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
         module = ws.RawModule(code=self.contract.source, name=path.name, constants=self.constants, device="gpu")
         self.kernel = module.get_function(self.contract.launches[0].entry)

@@ -32,11 +32,21 @@ _TOLERANCE = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}
 _MOST = {
     "n": 70_000, "N": 200, "M": 200, "K": 150, "BATCH": 3, "C": 20, "F": 40, "H": 20, "W": 20, "R": 5, "S": 5,
     "STRIDE": 2, "PAD": 2, "P": 200, "IN": 200, "OUT": 100, "CLASSES": 40, "TRANSPOSE_A": 1,
-    "TRANSPOSE_B": 1, "POSITIONS": 5,
+    "TRANSPOSE_B": 1, "POSITIONS": 5, "RELU": 1, "MASK": 1, "centred": 1, "causal": 1, "shift": 28, "first": 16,
+    "HEADS": 2, "TEXTS": 2, "GROUPS": 2, "ROWS": 12, "COLS": 700,
 }  # fmt: skip
+_BYTES = {"int8": (-128, 128), "uint8": (0, 256)}
+_INTEGERS: dict[str, Callable[[np.random.Generator, tuple[int, ...], Mapping[str, float]], np.ndarray]] = {
+    "segment": lambda rng, shape, sizes: np.sort(rng.integers(0, int(sizes["S"]), shape)),
+    "keys": lambda rng, shape, sizes: rng.integers(0, 1 << 32, shape),
+    "choice": lambda rng, shape, sizes: rng.integers(0, 5, shape),
+}
+"""Integer inputs that must be of some kind: ascending, of all digits, one of four or none."""
 _SHAPELESS = {"part": ("PART", "C", "R", "S")}
 """Arrays whose axes no entry names: what a constant is filled from."""
-_FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0")
+_FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0", "RELU", "MASK", "centred", "causal", "shift", "first")
+_POSITIVE = ("clip", "epsilon", "correction1", "correction2")
+"""Scalars that mean nothing below zero."""
 _Arrays = Mapping[str, np.ndarray]
 
 
@@ -164,7 +174,7 @@ def shapes_of(contract: Contract, rng: np.random.Generator) -> Iterator[Plan]:
     for _ in range(_TRIES):
         sizes: dict[str, float] = {}
         for name, parameter in free.items():
-            sizes[name] = _drawn(name, rng) if parameter.is_size else round(float(rng.uniform(-2, 2)), 3)
+            sizes[name] = _drawn(name, rng) if parameter.is_size else _scalar(name, rng)
         sizes |= {name: rule(int(sizes[name])) for name, rule in rules.items() if name in sizes}
         try:
             yield contract.bind(sizes)
@@ -211,17 +221,26 @@ def _drawn(name: str, rng: np.random.Generator) -> int:
     return max(least, value // tile * tile or value) if kind > 2 else value
 
 
+def _scalar(name: str, rng: np.random.Generator) -> float:
+    value = round(float(rng.uniform(-2, 2)), 3)
+    return abs(value) + 0.001 if name in _POSITIVE else value
+
+
 def _filled(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
-    """Inputs: floats in [-1, 1), signed bytes of all values, other integers in [0, 8)."""
+    """Inputs: floats in [-1, 1), bytes of all values, other integers in [0, 8) but where `_INTEGERS` knows more."""
     made = {}
     for name, array in plan.arrays.items():
         shape = array.shape
         if shape is None and name in _SHAPELESS:
             shape = tuple(plan.sizes[axis] for axis in _SHAPELESS[name])
         if array.is_given and shape is not None:
-            low, high = (-128, 128) if array.dtype == np.int8 else (0, 8)
-            is_float = array.dtype.kind == "f"
-            drawn = rng.uniform(-1, 1, shape) if is_float else rng.integers(low, high, shape)
+            if array.dtype.kind == "f":
+                drawn = rng.uniform(-1, 1, shape)
+            elif name in _INTEGERS:
+                drawn = _INTEGERS[name](rng, shape, plan.sizes)
+            else:
+                low, high = _BYTES.get(array.dtype.name, (0, 8))
+                drawn = rng.integers(low, high, shape)
             made[name] = drawn.astype(array.dtype)
         elif array.is_given:
             raise LookupError(f"the header gives no shape for {name}")

@@ -3,10 +3,10 @@
     python benchmarks/winograd.py [--out FILE] [--tune] [--seconds 0.5] [--only LAYER ...]
 
 cuDNN twice: as PyTorch calls it, in benchmark mode, TF32 off, and by the fastest of its algorithms. Ours are the
-reference kernels of lab 09, F(4x4,3x3), the filters' transform included each time; the first layer takes
-06_three_channels, which adds bias and ReLU too; filters of 5 x 5 take F(4x4,5x5), its transforms written from the exact
-matrices. Every layer is first compared with a float64
-convolution of some of its images and filters, then timed in turns with each, the L2 cache flushed before each sample.
+reference kernels of lab 09, F(4x4,3x3), the filters' transform included each time. F(6x6,3x3), where it was found
+faster, and F(4x4,5x5) take transforms written from the exact matrices; the first layer takes 06_three_channels, which
+adds bias and ReLU too. Every layer is first compared with a float64 convolution of some of its images and filters, then
+timed in turns with each, the L2 cache flushed before each sample.
 `floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s, whichever is longer, stage by stage.
 """
 
@@ -58,18 +58,19 @@ CHECKED_IMAGES, CHECKED_FILTERS = 2, 8
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer, and the tile set of its product that was found best on an H200."""
+    """A layer; the tile set of its product, and the results along an axis of a tile, that were best on an H200."""
 
     name: str
     problem: Convolution
     tiles: tuple[int, ...] = ()
+    m: int = 4
 
 
-def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, ...] = ()) -> Layer:
+def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, ...] = (), m: int = 6) -> Layer:
     problem = Convolution(
         batch=32, channels=channels, height=size, width=size, filters=filters, rows=3, cols=3, pad=1
     )  # fmt: skip
-    return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best)
+    return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best, m=m)
 
 
 LAYERS = (
@@ -83,7 +84,7 @@ LAYERS = (
     _vgg(8, 256, 512, 28, TALL),
     _vgg(9, 512, 512, 28, TALL),
     _vgg(10, 512, 512, 28, TALL),
-    *(_vgg(n, 512, 512, 14, DEEP) for n in (11, 12, 13)),
+    *(_vgg(n, 512, 512, 14, DEEP, 4) for n in (11, 12, 13)),
     Layer(
         name="lenet2",
         problem=Convolution(batch=10_000, channels=32, height=12, width=12, filters=64, rows=5, cols=5),
@@ -133,13 +134,15 @@ def transforms(m: int, r: int) -> tuple[Program, Program, Program]:
     return filters, images, results
 
 
-def prepared(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Convolved, Matrices]:
-    """Run the layer once; its launches can be repeated."""
+def prepared(
+    layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray, m: int = 0
+) -> tuple[Convolved, Matrices]:
+    """Run the layer once, by tiles of m x m results or by its own; its launches can be repeated."""
     problem = layer.problem
     if problem.channels <= 3:
         few = FewChannels(filters=lab("01_filter_transform.cu"), whole=lab("06_three_channels.cu"))
         return few(problem, x, w), few.exact
-    filters, images, results = transforms(4, problem.rows)
+    filters, images, results = transforms(m or layer.m, problem.rows)
     pipeline = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", best), results=results)
     return pipeline(problem, x, w), pipeline.exact
 
@@ -242,23 +245,22 @@ class FormRow:
 
 
 def forms(layer: Layer, rules: Rules) -> list[FormRow]:
-    """F(2x2,3x3) by four kernels with the same product, and all in one (07_fused_f2), in turns with F(4x4,3x3)."""
+    """F(2x2,3x3) by four kernels and in one, and F(6x6,3x3) by four, in turns with F(4x4,3x3)."""
     cupy.get_default_memory_pool().free_all_blocks()
     device, problem = ws.get_device("gpu"), layer.problem
     x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
             (problem.image_shape, problem.filter_shape))  # fmt: skip
     dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
-    large, _ = prepared(layer, layer.tiles, dx, dw)
-    filters, images, results = transforms(2, 3)
-    small = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", layer.tiles), results=results)
+    middle, _ = prepared(layer, layer.tiles, dx, dw, m=4)
     y = device.empty(problem.output_shape, x.dtype, name="y")
     sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
     fused = Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": dx, "w": dw, "y": y}))
-    ways = {"F(2x2,3x3)": small(problem, dx, dw), "F(2x2,3x3), one kernel": fused}
+    small, large = (prepared(layer, layer.tiles, dx, dw, m=m)[0] for m in (2, 6))
+    ways = {"F(2x2,3x3)": small, "F(2x2,3x3), one kernel": fused, "F(6x6,3x3)": large}
     rows = []
     for form, done in ways.items():
-        own, other = errors(layer, x, w, [done.y.native, large.y.native])
-        found = ws.benchmark_ratio(repeated(done.launches), repeated(large.launches), device="gpu", rules=rules)
+        own, other = errors(layer, x, w, [done.y.native, middle.y.native])
+        found = ws.benchmark_ratio(repeated(done.launches), repeated(middle.launches), device="gpu", rules=rules)
         mine, reference = found.candidate.median_ms, found.reference.median_ms
         assert mine is not None and reference is not None and found.speed is not None
         rows.append(FormRow(layer=layer.name, form=form, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,

@@ -110,7 +110,7 @@ def trees_picture() -> str:
         axes.spines[:].set_visible(False)
         axes.set_title(f"{name}: threads 0 to 255, a line at every warp", fontsize=9)
         for warp in range(0, 257, 32):
-            axes.axvline(warp, color="#222222", linewidth=0.6)
+            axes.axvline(warp, color="black", linewidth=0.6)
     return svg(figure, "lab00-trees")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import ORANGE, PAPER, draw_map, svg
+from scripts.book_pictures import EMPTY, ORANGE, PAPER, blues, draw_map, svg
 
 from warpcourse.ladder import measure, measured
 
@@ -51,7 +51,7 @@ def walk_picture() -> str:
     stored = np.full(64 * 64, -1)
     for request in runs.seen(runs.contract(TILED), square(64), block=6).select("global", "store", "C"):
         stored[request.elements()] = 4
-    colours = {-1: "#ececec", 0: "#c6dbef", 1: "#6baed6", 2: "#2171b5", 3: "#08306b", 4: ORANGE}
+    colours = {-1: EMPTY, **{number: blues(4)[number + 1] for number in range(4)}, 4: ORANGE}
     maps = {"A": rounds("A"), "B": rounds("B"), "C": stored.reshape(64, 64)}
     for axes, (name, found) in zip(figure.subplots(1, 3), maps.items(), strict=True):
         draw_map(axes, found, colours)

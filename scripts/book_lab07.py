@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, RED, svg
+from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, RED, draw_map, svg
 
 from ptxsim.fragments import Fragment, fragment
 from warpcourse.ladder import measured
@@ -89,23 +90,15 @@ def times_table() -> str:
 
 
 def _draw_fragment(axes: Axes, one: Fragment, title: str) -> None:
-    colours = (BLUE, ORANGE, GREEN, RED)
-    for row in range(one.rows):
-        for col in range(one.columns):
-            lane, register, _ = one.owner(row, col)
-            axes.add_patch(
-                Rectangle((col, row), 1, 1, facecolor=colours[register % 4], alpha=0.25, edgecolor=GREY, linewidth=0.3)
-            )
-            axes.text(col + 0.5, row + 0.5, str(lane), ha="center", va="center", fontsize=5.5)
-            if lane == 0:
-                axes.add_patch(Rectangle((col, row), 1, 1, facecolor="none", edgecolor="black", linewidth=1.4))
-    axes.set(
-        xlim=(0, one.columns),
-        ylim=(one.rows, 0),
-        aspect="equal",
-        xticks=range(0, one.columns + 1, 8),
-        yticks=range(0, one.rows + 1, 8),
-    )
+    owners = np.array([[one.owner(row, col)[:2] for col in range(one.columns)] for row in range(one.rows)])
+    draw_map(axes, owners[:, :, 1] % 4, {r: f"{colour}40" for r, colour in enumerate((BLUE, ORANGE, GREEN, RED))})
+    axes.hlines(range(one.rows + 1), 0, one.columns, color=GREY, linewidth=0.3)
+    axes.vlines(range(one.columns + 1), 0, one.rows, color=GREY, linewidth=0.3)
+    for (row, col), lane in np.ndenumerate(owners[:, :, 0]):
+        axes.text(col + 0.5, row + 0.5, str(lane), ha="center", va="center", fontsize=5.5)
+        if lane == 0:
+            axes.add_patch(Rectangle((col, row), 1, 1, facecolor="none", edgecolor="black", linewidth=1.4))
+    axes.set(xticks=range(0, one.columns + 1, 8), yticks=range(0, one.rows + 1, 8))
     axes.set_title(title, fontsize=9)
 
 

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, new_figure, svg
+from scripts.book_pictures import BLUE, BROWN, GREY, ORANGE, PAPER, new_figure, svg
 
 from warpcourse.lab11_training.lab import training_network
 from warpschool.nn.digits import load
@@ -101,9 +101,9 @@ def arrows_picture() -> str:
         axes.annotate("", (x + 0.28, -0.25), (x + 0.72, -0.25), arrowprops={"arrowstyle": "-|>", "color": ORANGE})
         axes.text(x, 0.52, f"y = w x\n{part.forward:,.0f}", ha="center", va="bottom", fontsize=8, color=BLUE)
         axes.annotate("", (x, -1.0), (x, -0.35), arrowprops={"arrowstyle": "-|>", "color": ORANGE})
-        axes.text(x, -1.05, f"dw: {part.weights:,.0f}", ha="center", va="top", fontsize=8, color="#8a5a00")
+        axes.text(x, -1.05, f"dw: {part.weights:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
         told = f"dx: {part.data:,.0f}" if part.data else "no dx"
-        axes.text(x, -1.35, told, ha="center", va="top", fontsize=8, color="#8a5a00")
+        axes.text(x, -1.35, told, ha="center", va="top", fontsize=8, color=BROWN)
     axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.7, 1.1))
     return svg(figure, "lab11-arrows")
 

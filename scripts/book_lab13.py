@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
+from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, SOFT, svg
 
 from warpschool.recorded import recorded
 
@@ -105,7 +105,7 @@ def layers_picture() -> str:
     upper.legend(frameon=False)
     numbers = [4 * BATCH * one.numbers / 1e6 for one in found]
     lower.bar(x, numbers, 0.6, color=GREY, label="inputs and results")
-    lower.bar(x, [4 * one.weights / 1e6 for one in found], 0.6, bottom=numbers, color="#444444", label="weights")
+    lower.bar(x, [4 * one.weights / 1e6 for one in found], 0.6, bottom=numbers, color=SOFT, label="weights")
     lower.set_ylabel("MB")
     lower.legend(frameon=False)
     lower.set_xticks(x, [one.name for one in found], rotation=45, ha="right", fontsize=8)

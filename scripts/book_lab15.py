@@ -1,10 +1,11 @@
-"""The figures of docs/learn/lab15.md: two scans as trees and in counts, and how often atomics meet."""
+"""The figures of docs/learn/lab15.md: scans as trees and in counts, how often atomics meet, and recorded times."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
@@ -13,6 +14,7 @@ from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
 import warpschool as ws
 from warpcourse.lab15_patterns.cases import atomic_lanes
 from warpcourse.lab15_patterns.lab import bytes_to_count
+from warpschool.recorded import recorded
 
 LAB = "lab15_patterns"
 SMALL = 64
@@ -96,12 +98,12 @@ def edges(step: str) -> list[Edge]:
 
 def _draw(axes: Axes, title: str, found: Sequence[Edge]) -> None:
     rounds = sorted({number for number, _, _ in found})
-    for row, number in enumerate(rounds):
-        for _, origin, place in (edge for edge in found if edge[0] == number):
-            axes.plot([origin, place], [row, row + 1], color=ORANGE if origin > place else BLUE, linewidth=0.6)
-            axes.plot([place], [row + 1], "o", color=BLUE, markersize=1.5)
-    for place in range(SMALL):
-        axes.plot([place, place], [0, len(rounds)], color=GREY, linewidth=0.2, zorder=0)
+    ends = [(origin, place, rounds.index(number)) for number, origin, place in found]
+    for colour, some in ((ORANGE, [e for e in ends if e[0] > e[1]]), (BLUE, [e for e in ends if e[0] <= e[1]])):
+        across = [x for origin, place, _ in some for x in (origin, place, np.nan)]  # one path: a gap behind each line
+        axes.plot(across, [y for _, _, row in some for y in (row, row + 1, np.nan)], color=colour, linewidth=0.6)
+    axes.plot([place for _, place, _ in ends], [row + 1 for _, _, row in ends], "o", color=BLUE, markersize=1.5)
+    axes.vlines(range(SMALL), 0, len(rounds), color=GREY, linewidth=0.2, zorder=0)
     axes.set(
         xlim=(-0.7, SMALL - 0.3),
         ylim=(len(rounds) + 0.3, -0.3),
@@ -162,7 +164,7 @@ def atomics_table() -> str:
                 (
                     told,
                     kind,
-                    f"{atomic_lanes(found, 'global', nbytes=1):,}",
+                    f"{atomic_lanes(found, 'global'):,}",
                     f"{atomic_lanes(found, 'shared'):,}",
                     runs.us(time.us),
                 )
@@ -171,5 +173,38 @@ def atomics_table() -> str:
     return runs.table(head, rows)
 
 
-TABLES = {"scans": scans_table, "atomics": atomics_table}
+WAYS = {
+    ("scan", "lab15_patterns/04_look_back"): "04: a flag and two numbers for each tile",
+    ("scan", "look_back_lines, side by side"): "`look_back_lines`, all words side by side",
+    ("scan", "look_back_lines"): "`look_back_lines`, a line of memory for each word",
+    ("scan", "torch.cumsum"): "CUB, as `torch.cumsum` calls it",
+    ("segments", "lab15_patterns/01_segmented_sum"): "01: an addition for each run of a warp",
+    ("segments", "segmented_fours"): "`segmented_fours`",
+    ("sort", "lab15_patterns/07_radix_pass"): "07, eight passes, keys with values",
+    ("sort", "radix_sweep"): "`radix_sweep`, four passes, keys with values",
+    ("sort", "radix_sweep, keys alone"): "`radix_sweep`, keys alone",
+}
+"""part and name of a recorded row -> what the chapter calls it"""
+SHOWN_SIZES = {"scan": ({"n": 1 << 28},), "segments": ({"n": 1 << 26, "S": 1 << 10}, {"n": 1 << 26, "S": 1 << 20}),
+               "sort": ({"n": 1 << 26},)}  # fmt: skip
+
+
+def speeds_table() -> str:
+    """Recorded times of steps and of the fast kernels, against a copy or against cupy.sort."""
+    rows = []
+    for (part, name), told in WAYS.items():
+        for sizes in SHOWN_SIZES[part]:
+            found = next(
+                row for row in recorded("patterns_h200.json")["rows"]
+                if (row["part"], row["step"], row["sizes"]) == (part, name, sizes)
+            )  # fmt: skip
+            segments = f", {sizes['S']:,} segments" if "S" in sizes else ""
+            rows.append(
+                (f"{sizes['n']:,}{segments}", told, runs.us(found["time_ms"] * 1e3), found["reference"],
+                 f"{found['ratio']:.2f}")
+            )  # fmt: skip
+    return runs.table(("elements", "way", ">time", "against", ">of its speed"), rows)
+
+
+TABLES = {"scans": scans_table, "atomics": atomics_table, "speeds": speeds_table}
 IMAGES = {"lab15-trees.svg": trees_picture}

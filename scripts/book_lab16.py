@@ -7,7 +7,7 @@ import math
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import GREY, PAPER, blues, draw_map, svg
+from scripts.book_pictures import EMPTY, GREY, PAPER, blues, draw_map, svg
 
 LAB = "lab16_attention"
 FUSED = f"{LAB}/05_fused"
@@ -90,7 +90,7 @@ def tiles_picture() -> str:
     figure = Figure(figsize=(3.4, 3.2), layout="constrained", facecolor=PAPER)
     axes = figure.subplots()
     counts = tiles()
-    draw_map(axes, counts, {0: "#ececec", 1: blues(2)[1]})
+    draw_map(axes, counts, {0: EMPTY, 1: blues(2)[1]})
     for (row, col), many in np.ndenumerate(counts):
         axes.text(col + 0.5, row + 0.5, "read" if many else "", ha="center", va="center", fontsize=8)
     axes.plot([0, len(counts)], [0, len(counts)], color=GREY, linewidth=0.8)

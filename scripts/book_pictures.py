@@ -1,21 +1,27 @@
-"""What the book's pictures share: colours, a figure's frame, and SVG that depends on nothing but what is drawn."""
+"""What the book's pictures share: colours, which follow the theme around, a figure's frame, and SVG that depends on
+nothing but what is drawn."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 
-import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#B8B8B8"
-"""Okabe and Ito's palette: it stays distinct with every common form of colour blindness."""
-PAPER = "#fcfcfa"
+from warpschool.show.figures import figure_svg
+from warpschool.show.theme import BLUE, GREEN, GREY, ORANGE, RED, stand_ins
+
+__all__ = [
+    "BLUE", "BROWN", "EMPTY", "GREEN", "GREY", "ORANGE", "PAPER", "RED", "SOFT", "blues", "draw_map", "new_figure",
+    "svg",
+]  # fmt: skip
+
+PAPER = "white"
+EMPTY, SOFT, BROWN = (stand_ins()[name] for name in ("line", "soft", "warn"))
+"""An area where nothing happens, what stays behind, and words beside orange."""
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
@@ -28,16 +34,9 @@ def new_figure(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def svg(figure: Figure, name: str) -> str:
-    """The figure as SVG: text stays text, coordinates have two digits, nothing of time or machine is in it."""
-    FigureCanvasSVG(figure)
-    out = io.StringIO()
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "svg.id": name}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.DOTALL)
-    text = re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1sans-serif", text)
-    return re.sub(r"\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", text)
+    """The figure as SVG: text stays text, colours follow the theme, coordinates have two digits, nothing of time or
+    machine is in it."""
+    return re.sub(r"\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", figure_svg(figure, name))
 
 
 def draw_map(axes: Axes, values: np.ndarray, colours: Mapping[int, str]) -> None:
@@ -63,6 +62,5 @@ def draw_map(axes: Axes, values: np.ndarray, colours: Mapping[int, str]) -> None
 
 
 def blues(most: int) -> dict[int, str]:
-    """Colours of the counts 0 to `most`: the more, the darker."""
-    shades = mpl.colormaps["Blues"]
-    return {count: mpl.colors.to_hex(shades(count / most)) for count in range(most + 1)}
+    """Colours of the counts 0 to `most`: the more, the farther from the paper, which in the dark is dark."""
+    return {count: f"{BLUE}{round(255 * max(0.04, count / most)):02x}" for count in range(most + 1)}

@@ -1,8 +1,7 @@
-"""Writes docs/reference/clock.md from what benchmarks/clock recorded and compared; --check compares only."""
+"""Writes docs/reference/clock.md from what benchmarks/clock recorded and compared."""
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ TEXT = """\
 `warpschool predict FILE` and `ws.predict_time` say how long a kernel would take on a GPU, and what its warps would wait
 for, without a GPU. [How it works](../design/clock.md). No point of any grade depends on it.
 
-This page is written by `python scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is
+This page is written by `scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is
 made by `python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an
 {device}, for the very cubins that the clock reads. Constants come from microbenchmarks (`benchmarks/clock/driver.py`,
 `benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels. The kernels in other styles
@@ -220,13 +219,6 @@ def _assumed() -> str:
     return "\n".join(rows)
 
 
-def main() -> None:
-    """Write the page, or compare."""
-    text = page()
-    if "--check" in sys.argv:
-        raise SystemExit(0 if PAGE.read_text(encoding="utf-8") == text else f"{PAGE} is out of date")
-    PAGE.write_text(text, encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

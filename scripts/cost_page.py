@@ -1,9 +1,8 @@
-"""Writes docs/reference/simulator-cost.md from simulator.json, first_launch.json, simulator_networks.json and
-checks.json in benchmarks/results; --check compares only."""
+"""Writes docs/reference/simulator-cost.md from simulator.json, steady.json, first_launch.json, simulator_networks.json
+and checks.json in benchmarks/results."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from statistics import median
 
@@ -42,7 +41,8 @@ def page() -> str:
             f"| {name} | {row['plain_ms']:.1f} ms | {row['ratio_to_numpy']:.2f} | {row['counted_over_plain']:.1f} x "
             f"| {row['checked_over_plain']:.1f} x | {row['two_threads_speedup']:.1f} x as fast |"
         )
-    lines += ["", *_first_launches(found), *_first_launches_of_all(), *_networks(), *_checks(), *_others(found)]
+    lines += [*_steady(), "", *_first_launches(found), *_first_launches_of_all(), *_networks(), *_checks()]
+    lines += _others(found)
     return "\n".join(lines) + "\n"
 
 
@@ -50,6 +50,44 @@ def _gain(found: dict) -> str:
     """What a second thread brings to NumPy: what one can hope for on this host."""
     gain = found.get("numpy_two_threads_speedup")
     return f", with a second thread {gain:.1f} x as fast" if gain else ""
+
+
+_WAYS = {"bare": "bare", "counted": "with counters", "checked": "with counters and checks"}
+
+
+def _steady() -> list[str]:
+    """Where the time of compiled code goes, where `benchmarks/steady.py` has measured that."""
+    recordings = results("steady.json", course=Course(ROOT))
+    if not recordings:
+        return []
+    (found,) = recordings
+    numpy_ms, size = found["numpy_ms"], found["size"]
+    lines = [
+        "",
+        f"Where the time goes on an {found['cpu']}, by `benchmarks/steady.py`: processor time of the same products of "
+        f"{size}³, the least of {found['repeat']} launches, taken in turn with all others (NumPy: {numpy_ms:.2f} ms). "
+        "*Products* is what grows with the steps of k in a tile, *blocks* a launch with K = 0 (the host's part of it, "
+        "block starts and the stores of C), and *tiles* the rest: what moves through shared memory, with its bounds "
+        "and barriers. With counters and checks this difference tells nothing: a short tile is examined in another "
+        "way. The machine's load before was "
+        f"{found['load_before']:.1f} on {found['cores']} cores, so that a figure may be some 10 % too high, and a part "
+        "that is the difference of two by more.",
+        "",
+        "| kernel | | in all | NumPy's time / it | products | tiles | blocks |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    for name, ways in found["kernels"].items():
+        for way, told in _WAYS.items():
+            row = ways[way]
+            shown = ("products_ms", "tiles_ms", "blocks_ms") if way == "bare" else ("", "", "blocks_ms")
+            split = [f"{row[key]:.1f} ms" if key in row else "" for key in shown]
+            lines.append(f"| {name} | {told} | {row['ms']:.1f} ms | {numpy_ms / row['ms']:.2f} | {' | '.join(split)} |")
+    lines += ["", "| what is compared | | one | the other | ratio |", "|---|---|---:|---:|---:|"]
+    for name, ways in found["compared"].items():
+        for way, told in _WAYS.items():
+            (first, one), (second, other) = ways[way].items()
+            lines.append(f"| {name} | {told} | {first} {one:.1f} ms | {second} {other:.1f} ms | {other / one:.1f} |")
+    return lines
 
 
 def _first_launches(found: dict) -> list[str]:
@@ -183,13 +221,6 @@ def _others(found: dict) -> list[str]:
     return lines
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/cost_page.py")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

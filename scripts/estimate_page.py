@@ -1,8 +1,7 @@
-"""Writes docs/reference/estimate.md from benchmarks/results/estimate_h200.json; --check compares only."""
+"""Writes docs/reference/estimate.md from benchmarks/results/estimate_h200.json."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from warpschool.course import Course
@@ -56,13 +55,6 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/estimate_page.py")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

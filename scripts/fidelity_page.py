@@ -1,8 +1,7 @@
-"""Writes docs/reference/fidelity.md from what benchmarks/fidelity.py recorded; --check compares only."""
+"""Writes docs/reference/fidelity.md from what benchmarks/fidelity.py recorded."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -235,18 +234,7 @@ def _machine(rows: list[dict[str, Any]]) -> list[str]:
     ]  # fmt: skip
 
 
-def main() -> int:
-    found = recorded("fidelity_h200.json", course=Course(ROOT))
-    text = page(found, recorded("hopper_h200.json", course=Course(ROOT)))
-    if "--check" in sys.argv:
-        if not PAGE.is_file() or PAGE.read_text("utf-8") != text:
-            print(f"{PAGE.name} is out of date: run python scripts/fidelity_page.py", file=sys.stderr)
-            return 1
-        return 0
-    PAGE.write_text(text, "utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files() -> dict[Path, str]:
+    """The page."""
+    course = Course(ROOT)
+    return {PAGE: page(recorded("fidelity_h200.json", course=course), recorded("hopper_h200.json", course=course))}

@@ -1,8 +1,7 @@
-"""Writes the table of what was tried into docs/teach/cheats.md from results/hostile.json; --check compares."""
+"""Writes the table of what was tried into docs/teach/cheats.md from results/hostile.json."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from warpschool.course import Course
@@ -41,13 +40,6 @@ def page() -> str:
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if PAGE.read_text("utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/hostile_table.py")
-        return
-    PAGE.write_text(page(), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

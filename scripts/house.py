@@ -1,17 +1,14 @@
 """The structure of `src/`, read off its imports: rooms, arrows, circles, statements.
 
-    python scripts/house.py                what there is: modules, statements, circles, arrows the wrong way
-    python scripts/house.py --write        writes the picture and the table of docs/design/house.md
-    python scripts/house.py --check        writes nothing; fails if the page is out of date
+    python scripts/house.py            what there is: modules, statements, circles, arrows the wrong way
+    python -m scripts.pages house      writes the picture and the table of docs/design/house.md
 
 Imports are read from the syntax tree, those below `if TYPE_CHECKING` and inside functions too: an arrow is an arrow.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
-import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -253,27 +250,21 @@ def page(text: str, house: House) -> str:
     return text[: text.index(start) + len(start)] + table(house) + "\n" + text[text.index(end) :]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the picture, and the table of docs/design/house.md")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if they are out of date")
-    options = parser.parse_args()
+def files() -> dict[Path, str]:
+    """The page with its table anew, and the picture."""
     house = House.read()
-    if options.write or options.check:
-        fresh = {PICTURE: picture(house), PAGE: page(PAGE.read_text("utf-8"), house)}
-        stale = [path for path, text in fresh.items() if not path.exists() or path.read_text("utf-8") != text]
-        for path in stale:
-            if options.write:
-                path.write_text(fresh[path], "utf-8")
-            print(f"{'written' if options.write else 'out of date'}: {path.relative_to(ROOT)}")
-        return int(bool(stale) and options.check)
+    return {PICTURE: picture(house), PAGE: page(PAGE.read_text("utf-8"), house)}
+
+
+def main() -> None:
+    """Print what there is."""
+    house = House.read()
     print(f"{len(house.statements)} modules, {sum(house.statements.values()):,} statements")
     for name, (modules, statements) in house.rooms().items():
         print(f"  {name:32s} {modules:4d} modules {statements:6,d} statements")
     print("arrows the wrong way:", *[f"{a} -> {b}" for a, b in house.wrong_way()], sep="\n  ")
     print("circles:", *[", ".join(group) for group in house.circles()], sep="\n  ")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

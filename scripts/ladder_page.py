@@ -1,4 +1,4 @@
-"""Writes docs/learn/ladder.md from the references; --check compares only.
+"""Writes docs/learn/ladder.md from the references.
 
 Counters and instruction mixes come from the simulator, registers and occupancy from the compiler, times from
 benchmarks/results/ where those exist. Nothing on the page is written by hand but its introduction.
@@ -6,7 +6,6 @@ benchmarks/results/ where those exist. Nothing on the page is written by hand bu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -195,14 +194,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines) + "\n"
 
 
-def main() -> None:
-    """Write the page; with --check compare it and fail where it differs."""
-    text = page(Course(ROOT))
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, "utf-8")
-    elif PAGE.read_text("utf-8") != text:
-        raise SystemExit(f"{PAGE} is not what scripts/ladder_page.py writes: run it")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page(Course(ROOT))}

@@ -1,15 +1,11 @@
 """Writes docs/teach/misconceptions.md from grader/misconceptions.toml, specimens, criteria and concept checks.
 
-    python scripts/misconceptions.py [--check]
-
 Each row is put together from what its parts say themselves: verdict and line from the specimen, the hint from the
 grader, the question from the lab's quiz. A part that is not there ends the script with the row's name.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "grader" / "misconceptions.toml"
 PAGE = ROOT / "docs" / "teach" / "misconceptions.md"
 
-HEAD = """<!-- Written by `python scripts/misconceptions.py` from grader/misconceptions.toml. Do not edit. -->
+HEAD = """<!-- Written by `scripts/misconceptions.py` from grader/misconceptions.toml. Do not edit. -->
 
 # Misconceptions
 
@@ -82,19 +78,6 @@ def _path(name: str) -> Path:
     return found[0]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
-    text = page()
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    if parser.parse_args().check:
-        print(f"{PAGE.relative_to(ROOT)} is out of date: run python scripts/misconceptions.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"written: {PAGE}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

@@ -1,8 +1,7 @@
-"""Writes docs/teach/mutants.md from benchmarks/results/mutants.json; --check compares only."""
+"""Writes docs/teach/mutants.md from benchmarks/results/mutants.json."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -103,13 +102,6 @@ def _left_out(rows: dict[str, dict[str, Any]]) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/mutants_page.py")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

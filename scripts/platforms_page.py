@@ -1,9 +1,8 @@
-"""Writes docs/reference/platforms.md from benchmarks/results/platforms.json; --check compares only."""
+"""Writes docs/reference/platforms.md from benchmarks/results/platforms.json."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -124,15 +123,6 @@ def _differences(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def main() -> None:
-    """Write the page, or say that it is stale."""
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            sys.exit(f"{PAGE.relative_to(ROOT)} is stale: python {Path(__file__).relative_to(ROOT)}")
-        return
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"written: {PAGE.relative_to(ROOT)}")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

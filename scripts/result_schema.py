@@ -1,12 +1,11 @@
-"""Writes docs/reference/result.schema.json and verdicts.md from the library's dataclasses; --check compares only."""
+"""Writes docs/reference/result.schema.json and verdicts.md from the library's dataclasses."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
-import endless_table  # type: ignore[import-not-found]  # stands beside this script, which is run as a file
+from scripts import endless_table
 
 from warpschool.grading.records import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict
@@ -40,7 +39,10 @@ TOLD = """
   that no `shared=` asks for. Wrong results have hints for what they have in common: transposed, shifted by a row or
   by elements, reversed, never written, added to without a start value, NaN, zero, a factor, an amount, cut off to
   whole numbers, one value everywhere, the last tile only. A step that knows more has a criterion that is `about` the
-  fault; where nothing is known, the criterion's own hints stand.
+  fault; where nothing is known, the criterion's own hints stand, and of a criterion about another fault than wrong
+  results those of the first one about answers.
+- **The cause before what comes of it.** Races behind a barrier that some threads do not reach are told as that barrier,
+  SYNC.
 - **Both ends of a call.** What happens inside a helper is told at the helper's line and at the lines that called it,
   whether the compiler has inlined it or not, on both sides of a race; not for functions that call themselves, or
   through pointers.
@@ -144,21 +146,10 @@ def page() -> str:
     return ABOUT + "".join(rows) + TOLD + BUDGETS.replace("@ENDLESS@", endless_table.table()) + RESULTS
 
 
-def main() -> None:
-    files = {
+def files() -> dict[Path, str]:
+    """The page of verdicts, and the schemas of a result and of a record."""
+    return {
         FOLDER / "result.schema.json": json.dumps(result_schema(), indent=2) + "\n",
         FOLDER / "record.schema.json": json.dumps(record_schema(), indent=2) + "\n",
         FOLDER / "verdicts.md": page(),
     }
-    stale = [path for path, text in files.items() if not path.is_file() or path.read_text("utf-8") != text]
-    if "--check" in sys.argv[1:]:
-        if stale:
-            raise SystemExit(f"{stale[0]} is out of date: run python scripts/result_schema.py")
-        return
-    for path in stale:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(files[path], "utf-8")
-
-
-if __name__ == "__main__":
-    main()

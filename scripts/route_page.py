@@ -1,12 +1,7 @@
-"""Writes docs/learn/route.md and its picture from labs/route.toml and from counts of the labs' texts and starters.
-
-    python -m scripts.route_page [--check]
-"""
+"""Writes docs/learn/route.md and its picture from labs/route.toml and from counts of the labs' texts and starters."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 from pathlib import Path
 
 from scripts.book_pictures import BLUE, GREY, PAPER, new_figure, svg
@@ -19,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "learn" / "route.md"
 PICTURE = ROOT / "docs" / "images" / "learn" / "route.svg"
 
-HEAD = """<!-- Written by `python -m scripts.route_page` from labs/route.toml. Do not edit. -->
+HEAD = """<!-- Written by `scripts/route_page.py` from labs/route.toml. Do not edit. -->
 
 # The route
 
@@ -123,7 +118,7 @@ def picture(route: Route) -> str:
         for column, names in columns.items()
         for row, name in enumerate(names)
     }
-    figure, axes = new_figure(8.4, 3.6)
+    figure, axes = new_figure(8.4, 4.6)
     axes.axis("off")
     for point in route.waypoints:
         x, y = place[point.lab.name]
@@ -135,7 +130,7 @@ def picture(route: Route) -> str:
             )  # fmt: skip
         title = point.lab.name.partition("_")[2].replace("_", " ").replace(" ", "\n", 1)
         axes.text(
-            x, y, f"{point.lab.name[3:5]}\n{title}", ha="center", va="center", fontsize=7.5, color="#222222",
+            x, y, f"{point.lab.name[3:5]}\n{title}", ha="center", va="center", fontsize=7.5, color="black",
             bbox={"boxstyle": "round,pad=0.35", "facecolor": PAPER, "edgecolor": BLUE},
         )  # fmt: skip
     axes.set(xlim=(-0.5, max(depth.values()) + 0.5), ylim=(-2.4, 2.4))
@@ -152,21 +147,8 @@ def _direct(route: Route, point: Waypoint) -> list[str]:
     return [name for name in point.needs if not any(name in below(other) for other in point.needs)]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
-    check = parser.parse_args().check
+def files() -> dict[Path, str]:
+    """The page and its picture."""
     route = read_route(Course(ROOT))
     assert route is not None
-    stale = 0
-    for path, text in ((PAGE, page(route)), (PICTURE, picture(route))):
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale += 1
-            print(f"{path.relative_to(ROOT)} is {'out of date: python -m scripts.route_page' if check else 'written'}")
-            if not check:
-                path.write_text(text, encoding="utf-8")
-    return 1 if stale and check else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return {PAGE: page(route), PICTURE: picture(route)}

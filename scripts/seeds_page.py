@@ -1,4 +1,4 @@
-"""Writes docs/reference/seeds.md from benchmarks/results/; --check compares only.
+"""Writes docs/reference/seeds.md from benchmarks/results/.
 
 The page sets five documents beside this course: each table and figure of theirs that holds measurements, and what we
 measured. Theirs are typed in here or in `warpcourse`, each once; ours come from the recorded results, and a cell for
@@ -7,7 +7,7 @@ which nothing was recorded says so.
 
 from __future__ import annotations
 
-import sys
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,15 @@ from warpcourse import lab05_work_per_thread as lab05
 from warpcourse.lab12_split_channels.tiles import LAYERS
 from warpcourse.lab13_vgg16 import lab as lab13
 from warpschool.course import Course
+from warpschool.nn import Convolution
+from warpschool.nn.winograd import matrices, tiles
 from warpschool.recorded import beside_best, results
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "seeds.md"
 NOT_MEASURED = "not measured"
+HALF_TFLOPS = 760
+"""what cuBLAS reaches with halves at 4096 on an H200"""
 _INTRODUCTION = """\
 <!-- Written by `scripts/seeds_page.py`. Do not edit. -->
 
@@ -163,21 +167,76 @@ def thesis_six() -> str:
 
 
 def winograd_forms() -> str:
-    """F(2x2,3x3) against F(4x4,3x3)."""
+    """F(2x2,3x3) and F(6x6,3x3) against F(4x4,3x3)."""
     found = beside_best("winograd", course=Course(ROOT))
     rows = [
         [row["layer"], row["form"], number(row["time_ms"]), number(row["f4_ms"]), f"{row['ratio']:.2f}",
          f"{row['max_error']:.0e}", f"{row['f4_error']:.0e}"]
         for row in (found or {}).get("forms", [])
     ]  # fmt: skip
-    text = "### F(2x2,3x3) against F(4x4,3x3): section 2.1.1.2\n\n"
+    text = "### F(2x2,3x3) and F(6x6,3x3) against F(4x4,3x3): section 2.1.1.2\n\n"
     if not rows:
         return text + f"Its thesis: four times fewer products, and larger errors. Ours: {NOT_MEASURED}.\n"
     head = ["layer", "form", "ms", "F(4x4,3x3), ms", "of its time", "error", "F(4x4,3x3)'s error"]
+    assert found is not None
     return (
         text + "The thesis chooses F(4x4,3x3) by counting. Timed in turns, with the largest errors, of the largest "
-        f"result, on an {found['device'] if found else ''}:\n\n" + table(head, rows, words=2)
+        f"result, on an {found['device']}:\n\n" + table(head, rows, words=2) + "\n" + _float_limit(found)
+        + _half_limit()
     )
+
+
+def _float_limit(found: dict[str, Any]) -> str:
+    """What the stages of single precision take, and could take."""
+    vgg = [row for row in found["rows"] if row["layer"].startswith("vgg")]
+    (five,) = (row for row in found["rows"] if row["layer"] == "lenet2")
+    ours, best, floor = (sum(values) for values in zip(
+        *((row["time_ms"], row["best"]["time_ms"], row["floor_ms"]) for row in vgg), strict=True))  # fmt: skip
+    products = sum(row["stages_ms"].get("batched_gemm", 0.0) for row in vgg)
+    return (
+        f"The faster form of each takes {ours:.2f} ms for all 13 layers, {ours / best:.2f} of cuDNN's fastest "
+        f"algorithms; {products:.2f} ms of them are products. Stage by stage, products at 50 TFLOP/s and arrays at "
+        f"4.3 TB/s, it cannot be less than {floor:.2f} ms, {floor / best:.2f}. Filters of 5 x 5 (10,000 images, "
+        f"F(4x4,5x5)): {five['best']['ratio']:.2f}, and not less than "
+        f"{five['floor_ms'] / five['best']['time_ms']:.2f} while transforms and product are kernels apart.\n\n"
+    )
+
+
+def _half_limit() -> str:
+    """What Winograd's method could save in half precision, where each stage is a kernel: bytes, and products."""
+    found = record("convolution_h*.json")
+    rows = [row for row in (found or {}).get("rows", ()) if row["section"] == "vgg16_fp16"]
+    if found is None or not rows:
+        return ""
+    ours = theirs = least = 0.0
+    chosen = []
+    for layer in dict.fromkeys(row["layer"] for row in rows):
+        best = min((row for row in rows if row["layer"] == layer), key=lambda row: row["time_ms"] / row["reference_ms"])
+        floor = _half_floor_ms(best["sizes"])
+        ours, theirs = ours + best["time_ms"], theirs + best["reference_ms"]
+        least += min(best["time_ms"], floor)
+        chosen += [layer] if floor < best["time_ms"] else []
+    return (
+        f"In half precision the direct form takes {ours:.2f} ms on an {found['device']}, {ours / theirs:.2f} of "
+        f"cuDNN's. F(4x4,3x3) with arrays of halves, 4.3 TB/s and products at {HALF_TFLOPS} TFLOP/s, each stage a "
+        f"kernel, would be faster at {', '.join(chosen)} and bring all to {least / theirs:.2f} at best: the rest are "
+        "the transforms' bytes, of which tensor cores save none.\n"
+    )
+
+
+def _half_floor_ms(sizes: Mapping[str, int]) -> float:
+    """F(4x4,3x3) of arrays of halves: all are written and read once."""
+    problem = Convolution(
+        batch=sizes["BATCH"], channels=sizes["C"], height=sizes["H"], width=sizes["W"], filters=sizes["F"],
+        rows=sizes["R"], cols=sizes["S"], pad=sizes["PAD"], stride=sizes["STRIDE"],
+    )  # fmt: skip
+    exact = matrices(4, 3)
+    down, across = tiles(problem, exact)
+    count = problem.batch * down * across
+    transformed = exact.positions * (count * (problem.channels + problem.filters) + problem.channels * problem.filters)
+    given = math.prod(problem.image_shape) + math.prod(problem.output_shape)
+    products = 2 * exact.positions * problem.channels * problem.filters * count
+    return 2e3 * (given + 2 * transformed) / 4.3e12 + products / (HALF_TFLOPS * 1e9)
 
 
 def vgg_layers() -> str:
@@ -351,6 +410,7 @@ def sweeps() -> str:
     rows = [
         [tiles.replace(",", " "), number(ms), f"{row['cublas_ms'] / ms:.2f}"]
         for tiles, ms in sorted(row["times_ms"].items(), key=lambda item: item[1])
+        if " / " not in tiles
     ]
     text += (
         f" Every tile set of `07_warp_tiled` on an {found['device']} (TSM TSN TSK WSM WSN WPTM WPTN; cuBLAS takes "
@@ -366,17 +426,19 @@ def by_rule() -> str:
     if not found:
         return text + f"A rule chooses tiles (`benchmarks/tile_rule.py`). On shapes it has not seen: {NOT_MEASURED}.\n"
     rows = [
-        [" x ".join(str(n) for n in row["sizes"].values()), " ".join(str(n) for n in row["constants"].values()),
-         number(row["time_ms"]), number(row["reference_ms"]), f"{row['ratio']:.2f}"]
+        [" x ".join(str(row["sizes"][name]) for name in "MNK"),
+         " ".join(str(n) for name, n in row["constants"].items() if name != "RAGGED"),
+         str(row["sizes"].get("splits", 1)), number(row["time_ms"]), number(row["reference_ms"]), f"{row['ratio']:.2f}"]
         for row in found["rows"] if row["part"] == "unseen"
     ]  # fmt: skip
     mean = found["summary"]["geometric_mean_unseen"]
     return (
-        text + "`benchmarks/tile_rule.py` takes tiles by what it expects them to need: three constants for each set, "
-        f"fitted to 26 shapes. On {len(rows)} others, drawn after the rule was made, no tuning run, on an "
-        f"{found['device']}: {mean:.2f} of cuBLAS's speed in the geometric mean. Where K is long and C small, cuBLAS "
-        "divides K over blocks, which `07_warp_tiled` does not.\n\n"
-        + table(["M x N x K", "tiles", "ms", "cuBLAS, ms", "of its speed"], rows, words=2)
+        text + "`benchmarks/tile_rule.py` takes tiles, and over how many blocks K is divided, by what it expects them "
+        "to need: three constants for each set, three more for ragged rows, two for adding the parts, fitted to "
+        f"{len((record('tiles_sweep_*.json') or {}).get('sweep', ()))} shapes. On {len(rows)} others, drawn after the "
+        f"rule was made, no tuning run, on an {found['device']}: {mean:.2f} of cuBLAS's speed in the geometric mean. "
+        "`kernels/split_k.cu` is `07_warp_tiled` with a divided K, for rows of any length.\n\n"
+        + table(["M x N x K", "tiles", "parts of K", "ms", "cuBLAS, ms", "of its speed"], rows, words=2)
     )
 
 
@@ -435,14 +497,6 @@ def page() -> str:
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
 
 
-def main() -> None:
-    """Write the page; with --check compare it and fail where it differs."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text, "utf-8")
-    elif PAGE.read_text("utf-8") != text:
-        raise SystemExit(f"{PAGE} is not what scripts/seeds_page.py writes: run it")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

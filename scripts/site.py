@@ -63,7 +63,8 @@ make lab                        # JupyterLab on your own copy of the course
 
 - **Learn**: [start](learn/start.md), [the route](learn/route.md), [what a GPU is](learn/gpu.md),
   [measuring](learn/measuring.md), [the labs](learn/labs/index.md), [the ladder](learn/ladder.md): one idea a step;
-  [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md).
+  [a warp's debugger](learn/debugger.md); [your own programs](learn/programs.md);
+  [the same kernels in Triton](learn/triton.md).
 - **Teach**: [release](teach/release.md), [grade](teach/grade.md), [find cheats](teach/cheats.md),
   [use a cluster](teach/cluster.md), [fork a lab](teach/fork.md), [write a new lab in one hour](teach/new-lab.md).
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),

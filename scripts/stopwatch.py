@@ -1,12 +1,12 @@
 """Time to first success: from nothing installed to the first accepted kernel, with a stopwatch.
 
-    python scripts/stopwatch.py [--install REQUIREMENT] [--write] [--check]
+    python scripts/stopwatch.py [--install REQUIREMENT] [--write]
 
 A fresh virtual environment and an empty cache, in a temporary folder: install, make a copy of the course, check the
 untouched starter (which must fail with a hint), put the solution in, check again (which must be accepted). A person's
 typing is not in the times; everything else is, downloads too. `--install` is what pip installs: this checkout, or
 `warpschool` for the published package. `--write` keeps the times in benchmarks/results/first_success.json and puts them
-into docs/learn/start.md; `--check` only says whether that page has them.
+into docs/learn/start.md.
 """
 
 from __future__ import annotations
@@ -101,18 +101,19 @@ def updated(page: str, result: dict) -> str:
     return before + table(result) + after
 
 
+def files() -> dict[Path, str]:
+    """The page with the recorded times. Only this needs the library: the stopwatch installs its own."""
+    from warpschool.course import Course
+    from warpschool.recorded import recorded
+
+    return {PAGE: updated(PAGE.read_text("utf-8"), recorded(RESULT.name, course=Course(ROOT)))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--install", default=str(ROOT), metavar="REQUIREMENT", help="what pip installs")
     parser.add_argument("--write", action="store_true", help="keep the times, and put them into the page")
-    parser.add_argument("--check", action="store_true", help="measure nothing; fail if the page is out of date")
     options = parser.parse_args()
-    if options.check:  # only this needs the library; the stopwatch installs its own
-        from warpschool.course import Course
-        from warpschool.recorded import recorded
-
-        page = PAGE.read_text("utf-8")
-        sys.exit(0 if updated(page, recorded(RESULT.name, course=Course(ROOT))) == page else f"{PAGE} is out of date")
     result = measure(options.install)
     print(f"{result['seconds']:7.1f} s  in all; the limit is {LIMIT_S} s")
     if options.write:

@@ -1,8 +1,7 @@
-"""Writes docs/reference/supported-ptx.md from the simulator's table of instructions; --check compares only."""
+"""Writes docs/reference/supported-ptx.md from the simulator's table of instructions."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from ptxsim.isa import INSTRUCTIONS, REFUSED
@@ -47,14 +46,6 @@ def _refused() -> list[str]:
     ]  # fmt: skip
 
 
-def main() -> None:
-    if "--check" in sys.argv[1:]:
-        if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page():
-            raise SystemExit(f"{PAGE} is out of date: run python scripts/supported_ptx.py")
-        return
-    PAGE.parent.mkdir(parents=True, exist_ok=True)
-    PAGE.write_text(page(), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

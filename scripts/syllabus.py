@@ -1,15 +1,11 @@
 """Writes docs/teach/syllabus.md: fourteen weeks, two projects, and a table of what each lab has.
 
-    python scripts/syllabus.py [--check]
-
 Weeks, hours and hand-ins come from labs/route.toml, points from the notebooks, questions and cases from their files.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +22,7 @@ TRACK = "one semester"
 _PICTURE = re.compile(r"\b(?:draw_\w+|show_\w+|picture|roofline|own_pipeline)\(|!\[")
 _PREDICTED = re.compile(r"ws\.check_prediction\(")
 
-HEAD = """<!-- Written by `python scripts/syllabus.py` from labs/route.toml, notebooks and questions. Do not edit. -->
+HEAD = """<!-- Written by `scripts/syllabus.py` from labs/route.toml, notebooks and questions. Do not edit. -->
 
 # A syllabus of fourteen weeks
 
@@ -155,20 +151,6 @@ def _week(stage: Stage, labs: dict[str, Inventory], course: Course) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; fail if the page is out of date")
-    options = parser.parse_args()
-    text = page()
-    if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == text:
-        return 0
-    if options.check:
-        print(f"{PAGE.relative_to(ROOT)} is out of date: run python scripts/syllabus.py", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"written: {PAGE}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+def files() -> dict[Path, str]:
+    """The page."""
+    return {PAGE: page()}

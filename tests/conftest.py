@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +21,8 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+
+from warpschool.grading import nursery
 
 _ROOT = Path(__file__).parents[1]
 _SERIOUS = ("serious", "critical")
@@ -39,16 +42,27 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_threa
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of a thinned test's cases every n-th stays quick, always the same ones; `make test-all` runs all."""
+    """Of a thinned test's cases the first stays quick, and of each further n one; `make test-all` runs all.
+
+    Which of the n is drawn from the test's name: every n-th would leave out one side of what cases are paired of.
+    """
     seen: Counter[str] = Counter()
     for item in items:
         thinned = item.get_closest_marker("thinned")
         if thinned is None:
             continue
-        name = item.nodeid.split("[")[0]
-        if seen[name] % thinned.args[0]:
+        name, of = item.nodeid.split("[")[0], thinned.args[0]
+        turn, place = divmod(seen[name], of)
+        if place != (zlib.crc32(f"{name} {turn}".encode()) % of if turn else 0):
             item.add_marker(pytest.mark.slow)
         seen[name] += 1
+
+
+@pytest.fixture(scope="module")
+def forked_checks() -> Iterator[None]:
+    """Checks of this module's tests are forks of one process that has loaded what they need, as a class's are."""
+    with nursery.opened():
+        yield
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def check(kernel, rng, batch, classes, *, levels=0, shift=0.0):
 def check_without_waiting(kernel, rng, batch, classes):
     case = check(kernel, rng, batch, classes)
     counters = kernel.counters(*case)
-    kernel.within(counters.barriers, 0, "barriers")
+    kernel.within(counters.block_barriers, 0, "barriers")
     kernel.within(counters.shared_load_requests + counters.shared_store_requests, 0, "requests to shared memory")
     return case, counters
 

@@ -91,7 +91,7 @@ def test_race(kernel, rng):
 def test_global(kernel, rng):
     for n in COUNTED:
         run = run_and_compare(kernel, rng.integers(0, BINS, n).astype(np.uint8))[2]
-        kernel.within(atomic_lanes(run, "global", nbytes=1), n // WARP, "lanes that add to global memory")
+        kernel.within(atomic_lanes(run, "global"), n // WARP, "lanes that add to global memory")
 
 
 @criterion(

@@ -81,6 +81,7 @@ COUNTERS: tuple[Counter, ...] = (
         "global_reduction_requests", _lsu("requests", "global", "red"), "requests",
         "Warp-wide atomics without a result.",
     ),
+    Counter("global_atomic_lanes", None, "lanes", "Threads that execute atomics, with a result or without."),
     Counter(
         "async_copy_requests", None, "instructions",
         "Warp-wide cp.async copies from global to shared memory, those that only fill with zeros included.",
@@ -109,6 +110,7 @@ COUNTERS: tuple[Counter, ...] = (
     ),
     # shared memory
     Counter("shared_atomic_requests", None, "instructions", "Warp-wide atomics on shared memory."),
+    Counter("shared_atomic_lanes", None, "lanes", "Threads that execute atomics on shared memory."),
     Counter(
         "shared_load_requests", "smsp__inst_executed_op_shared_ld.sum", "instructions",
         "Warp-wide loads from shared memory; neighbours of a thread that ptxas loads together count as one.",

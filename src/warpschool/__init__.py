@@ -19,9 +19,11 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
         DeviceArray as DeviceArray,
         Kernel as Kernel,
         Launch as Launch,
+        PtxModule as PtxModule,
         RawModule as RawModule,
         get_device as get_device,
     )
+    from warpschool.device.triton import TritonKernel as TritonKernel
     from warpschool.errors import WarpschoolError as WarpschoolError
     from warpschool.grading import check as check, check_cell as check_cell
     from warpschool.inspect.timing import Timing as Timing, benchmark as benchmark, benchmark_ratio as benchmark_ratio

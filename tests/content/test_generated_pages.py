@@ -3,40 +3,43 @@
 from __future__ import annotations
 
 import json
-import runpy
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from scripts import cost_page, pages
 
 
 @pytest.mark.parametrize(
-    "script",
-    [
-        "fidelity_page.py", "supported_ptx.py", "result_schema.py", "cost_page.py", "estimate_page.py", "stopwatch.py",
-        "mutants_page.py", "hostile_table.py", "platforms_page.py", "seeds_page.py",
-        pytest.param("ladder_page.py", marks=pytest.mark.slow),
-    ],
-)  # fmt: skip
-def test_page_is_what_its_script_writes(script):
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / script), "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    "page", [pytest.param(page, marks=pytest.mark.slow if page == "ladder_page" else ()) for page in pages.PAGES]
+)
+def test_page_is_what_its_script_writes(page):
+    """Misconceptions reads each specimen, criterion and question, and ends where one is not there."""
+    old = pages.stale(pages.files(page))
+    assert not old, f"run make pages: {[*map(str, old)]}"
 
 
-def test_the_page_of_costs_tells_of_networks_where_they_were_measured(tmp_path):
-    script = runpy.run_path(str(ROOT / "scripts" / "cost_page.py"), run_name="page")
-    names = script["_networks"].__globals__
-    names["ROOT"] = tmp_path
-    assert script["_networks"]() == []
+def test_a_page_that_is_out_of_date_is_named(monkeypatch, tmp_path, capsys):
+    path = tmp_path / "page.md"
+    path.write_text("old")
+    monkeypatch.setattr(pages, "ROOT", tmp_path)
+    monkeypatch.setattr(pages, "files", lambda page: {path: "new"})
+    monkeypatch.setattr("sys.argv", ["pages", "syllabus", "--check"])
+    assert pages.main() == 1 and path.read_text() == "old"
+    assert "page.md is out of date: run make pages" in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["pages", "syllabus"])
+    assert pages.main() == 0 and path.read_text() == "new"
+    monkeypatch.setattr("sys.argv", ["pages", "sylabus"])
+    with pytest.raises(SystemExit):
+        pages.main()
+    assert "no page is called sylabus" in capsys.readouterr().err
+
+
+def test_the_page_of_costs_tells_of_networks_where_they_were_measured(monkeypatch, tmp_path):
+    monkeypatch.setattr(cost_page, "ROOT", tmp_path)
+    assert cost_page._networks() == []
     row = {"first_s": 7.26, "first_processor_s": 12.5, "later_s": 3.0, "later_processor_s": 4.25}
     found = {"cpu": "this one", "cores": 2, "images": 1000, "load_before": 0.1, "networks": {"LeNet-5": row}}
     path = tmp_path / "benchmarks" / "results" / "simulator_networks.json"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(found))
-    said = "\n".join(script["_networks"]())
+    said = "\n".join(cost_page._networks())
     assert "2 cores (this one)" in said and "| LeNet-5 | 7.3 s | 12.5 s | 3.0 s | 4.2 s |" in said

@@ -48,6 +48,7 @@ def roads() -> dict[str, pipelines.Pipeline]:
 
 @pytest.mark.parametrize("name", roads())
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.thinned(3)
 def test_every_road_is_right_for_every_stride_padding_and_size(name, case):
     problem = Convolution(**CASES[case])
     x, w = problem.arrays(np.random.default_rng(5))

@@ -43,7 +43,7 @@ def test_scans_begin_anew():
     assert (ones[SPAN - 1], ones[SPAN], ones[-1]) == (SPAN, 1, 1)
 
 
-@pytest.mark.parametrize("load", ["x[i]", "1"])
+@pytest.mark.parametrize("load", ["x[i]", "1", "reinterpret_cast<const int4*>(x)[i / 4].z"])
 def test_lanes_of_atomics_are_told_from_loads_in_the_same_line(load):
     source = f"""// Entry: add(const int x[n] in, int y[1] out, int n)
 // Zeroed: y

@@ -135,6 +135,7 @@ def test_every_rung_asks_for_no_more_bytes_than_the_one_before():
 
 @pytest.mark.parametrize("step", LADDER)
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (33, 31, 5), (130, 257, 36)])
+@pytest.mark.thinned(3)
 def test_rungs_are_right_and_free_of_hazards_at_odd_sizes(step, sizes):
     result = run(step, dict(zip("MNK", sizes, strict=True)))
     inputs = random_inputs(result.plan)

@@ -15,6 +15,8 @@ from warpschool.course import Course
 from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.notebook import cells
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 COURSE = Course.find()
 LAB06 = "lab06_half_precision/"
 CUBE = {"M": 256, "N": 256, "K": 256}

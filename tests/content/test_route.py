@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -119,9 +117,3 @@ def test_a_broken_route_is_told(tmp_path, text, said):
 
 def test_a_course_without_a_route_has_none(tmp_path):
     assert read_route(Course(tmp_path)) is None
-
-
-def test_the_page_is_what_its_script_writes():
-    command = [sys.executable, "-m", "scripts.route_page", "--check"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -14,6 +14,8 @@ from warpschool.errors import CourseError
 from warpschool.grading import Verdict
 from warpschool.programs import tools_report
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 COURSE = Course.find()
 STEPS = [step for step in COURSE.steps() if step.solution is not None]
 each_step = pytest.mark.parametrize("step", STEPS, ids=str)
@@ -59,6 +61,7 @@ def test_hole_tells_its_size(step):
 @pytest.mark.parametrize(
     "step", [pytest.param(s, marks=pytest.mark.slow if is_slow(s) else ()) for s in STEPS], ids=str
 )
+@pytest.mark.thinned(2)
 def test_starter_compiles_runs_and_fails_clearly(step):
     source = make_starter(solution_text(step))
     if step.is_program:

@@ -157,18 +157,66 @@ def rule() -> dict:
 def test_the_rule_knows_every_tile_set(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     found = rule()
-    assert set(found["paces"]()) == set(SETS)
-    small, large = (found["choose"](shape, sms=132) for shape in ((100, 100, 100), (4096, 4096, 4096)))
-    assert small[0] * small[1] < large[0] * large[1]
+    assert set(found["fitted_rule"]()[0]) == {(tiles, ragged) for tiles in SETS for ragged in (False, True)}
+    (small, _), (large, whole) = (found["choose"](shape, sms=132) for shape in ((100, 100, 100), (4096, 4096, 4096)))
+    assert small[0] * small[1] < large[0] * large[1] and whole == 1
+
+
+def test_the_rule_divides_k_where_c_is_small_and_k_long(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = rule()
+    tiles, splits = found["choose"]((86, 94, 5368), sms=132)
+    assert splits > 4 and splits in found["divisions"](tiles, (86, 94, 5368), sms=132)
+    assert found["choose"]((86, 94, 64), sms=132)[1] == 1
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 8192), (333, 77, 1001), (8192, 8192, 8192)])
+def test_no_part_of_k_is_empty_and_all_blocks_fit(shape, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    found = rule()
+    for tiles in SETS:
+        for splits in found["divisions"](tiles, shape, sms=132):
+            part = found["part_of_k"](tiles, shape[2], splits)
+            assert (splits - 1) * part < shape[2] <= splits * part
+            assert splits == 1 or splits * found["blocks"](tiles, shape) <= 132 * found["together"](tiles)
 
 
 def test_the_rule_finds_the_pace_that_times_were_made_with(monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     found = rule()
     tiles, pace = SETS[0], found["Pace"](400.0, 700.0, 2.0, found["together"](SETS[0]))
+    join = found["Join"](3.0, 0.05)
     shapes = [(64 * k, 128 * j, 256 * i) for k in (1, 9, 50) for j in (1, 7, 40) for i in (1, 8)]
-    times = [(shape, found["time_us"](tiles, pace, shape, sms=132)) for shape in shapes]
-    again = found["fitted"](tiles, times, sms=132)
-    errors = [found["time_us"](tiles, again, shape, sms=132) / us for shape, us in times]
+    ways = [(shape, splits) for shape in shapes for splits in (1, 4) if splits == 1 or shape[0] == 64]
+    times = [
+        (shape, splits, found["time_us"](tiles, pace, shape, sms=132, splits=splits, join=join))
+        for shape, splits in ways
+    ]  # fmt: skip
+    again = found["fitted"](tiles, times, sms=132, join=join)
+    errors = [
+        found["time_us"](tiles, again, shape, sms=132, splits=splits, join=join) / us for shape, splits, us in times
+    ]
     assert min(errors) > 0.97 and max(errors) < 1.03
+    added = found["joined"]({(tiles, False): times}, {(tiles, False): pace}, sms=132)
+    assert added.fixed_us + 4 * tiles[0] * tiles[1] * added.float_ns * 1e-3 == pytest.approx(9.55, rel=0.05)
     assert found["blocks"](tiles, (129, 257, 8)) == 4
+
+
+@pytest.mark.parametrize(("tiles", "shape", "splits"), [
+    ((32, 64, 16, 16, 32, 4, 4), (70, 90, 301), 5), ((64, 64, 8, 32, 32, 8, 4), (33, 65, 40), 1),
+    ((32, 32, 32, 16, 32, 4, 4), (70, 36, 300), 4),
+])  # fmt: skip
+def test_products_with_a_divided_k_are_right(tiles, shape, splits) -> None:
+    """The counters are back at zero, too: the next launch finds them so."""
+    path = BENCHMARKS / "kernels" / "split_k.cu"
+    contract = parse_contract(path.read_text("utf-8"), name=path.name)
+    rng = np.random.default_rng(splits)
+    (m, n, k), constants = shape, dict(zip(constant("TILE_NAMES"), tiles, strict=True))
+    constants["RAGGED"] = int(n % 4 > 0 or k % 4 > 0)
+    a, b = (rng.standard_normal(size).astype(np.float32) for size in ((m, k), (k, n)))
+    run = Program(contract, device="sim", constants=constants).run(
+        {"M": m, "N": n, "K": k, "splits": splits}, {"A": a, "B": b}
+    )
+    assert np.abs(run.outputs["C"] - a.astype(float) @ b).max() < 1e-5 * k
+    assert run.hazards == ()
+    assert not run.outputs["arrived"].any()

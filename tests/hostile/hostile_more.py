@@ -63,11 +63,11 @@ body("a loop that turns at the largest integer", "TLE",
 body("barriers that never end", "TLE", "    while (__syncthreads_or(1)) {}\n" + RIGHT_LINE)
 body("shuffles that never end", "TLE", "    float s = a; while (__shfl_xor_sync(0xffffffffu, s, 1) == s) s += 0.0f;\n" + RIGHT_LINE)
 body("a lock that nobody opens", "TLE", "    while (atomicCAS(&lock, 0, 1) != 0) {}\n" + RIGHT_LINE, before="__device__ int lock = 1;\n")
-body("memory set for a terabyte", "TLE", "    memset(z, 0, 1ull << 40);\n" + RIGHT_LINE)
-body("memory copied for a gigabyte", "TLE", "    memcpy(z, x, 1ull << 30);\n" + RIGHT_LINE)
+body("memory set for a terabyte", "OOB", "    memset(z, 0, 1ull << 40);\n" + RIGHT_LINE)
+body("memory copied for a gigabyte", "OOB", "    memcpy(z, x, 1ull << 30);\n" + RIGHT_LINE)
 launch("a million blocks of full size", "TLE", "block=(1024) grid=(1000000)")
 launch("blocks in three dimensions without end", "TLE", "block=(8, 8, 8) grid=(65535, 65535, 65535)")
-body("every loop unrolled inside another", "TLE",
+body("every loop unrolled inside another", "OOB TLE",
      "    float s = 0;\n" + "".join(f"    #pragma unroll\n    for (int k{d} = 0; k{d} < 48; ++k{d})\n" for d in range(4))
      + "        s = s * x[k0] + y[k1] * x[k2 + k3];\n    if (i < n) z[i] = s;")
 add("a switch of four thousand cases", "CLE", lambda: HEADER + OPEN + INDEX + "    float s = 0;\n    switch (n % 5000) {\n"

@@ -15,6 +15,8 @@ from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, TRANSLATIO
 from .hostile_cells import checked
 from .hostile_kernels import RIGHT
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 STEP = "lab00_first_kernels/01_saxpy"
 JOB_CPU_S = 20
 needs_bubblewrap = pytest.mark.skipif(bool(bubblewrap_problem()), reason=bubblewrap_problem() or "bubblewrap is here")
@@ -70,6 +72,7 @@ LONG = "a long kernel in many shapes"
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in SPECIMENS])
+@pytest.mark.thinned(2)
 def test_it_ends_by_a_count(name):
     verdicts, source = SPECIMENS[name]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

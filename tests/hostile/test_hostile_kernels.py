@@ -19,6 +19,8 @@ from warpschool.grading.verdicts import Verdict
 from . import hostile_cells, hostile_kernels as corpus, hostile_more, hostile_steps
 from .test_hostile_budgets import needs_bubblewrap
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER  # their import has put the rest into the table
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 ALWAYS = (
@@ -41,6 +43,7 @@ def job_of(attack, canaries, *, seed=0) -> KernelJob:
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in ALWAYS else pytest.mark.slow) for n in ATTACKS])
 @pytest.mark.parametrize("seed", [0, pytest.param(11, marks=pytest.mark.slow)])
+@pytest.mark.thinned(2)
 def test_verdict_and_nothing_else(name, seed, canaries):
     attack = ATTACKS[name]
     result = job_of(attack, canaries, seed=seed).run()

@@ -16,6 +16,8 @@ from warpschool.grading.verdicts import Verdict
 
 from . import hostile_kernels, hostile_notebooks as corpus
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 RIGHT = f"%%kernel {corpus.STEP}\n{hostile_kernels.RIGHT}"
 WRONG = RIGHT.replace("a * x[i] + y[i]", "a * x[i] - y[i]")

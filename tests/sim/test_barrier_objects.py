@@ -43,6 +43,7 @@ def deadlock(body: str, **options) -> KernelDeadlock:
     ],
     ids=["half", "all but one", "parity", "others at a barrier"],
 )
+@pytest.mark.thinned(2)
 def test_a_wait_without_end_names_the_object_and_what_is_missing(body, arrived):
     said = {str(deadlock(body, **way)) for way in ({}, {"threads": 1}, {"check": False}, {"parted": True})}
     assert len(said) == 1

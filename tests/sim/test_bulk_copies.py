@@ -168,7 +168,7 @@ def drawn(seed: int, *, stored: bool = False):
 
 @pytest.mark.parametrize("by_oracle", [False, True])
 @pytest.mark.parametrize("seed", range(40))
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_a_box_is_loaded_as_numpy_cuts_it_out(seed, by_oracle):
     rng, array, tensor_map, corner, box, steps, swizzle, fill = drawn(seed)
     shared = rng.integers(0, 256, SHARED, np.uint8)
@@ -184,6 +184,7 @@ def test_a_box_is_loaded_as_numpy_cuts_it_out(seed, by_oracle):
 
 @pytest.mark.parametrize("by_oracle", [False, True])
 @pytest.mark.parametrize("seed", range(40, 60))
+@pytest.mark.thinned(4)
 def test_a_box_is_stored_where_the_array_is(seed, by_oracle):
     rng, array, tensor_map, corner, box, steps, swizzle, _ = drawn(seed, stored=True)
     nbytes = box_bytes(tensor_map(4096))
@@ -207,6 +208,7 @@ def test_a_box_is_stored_where_the_array_is(seed, by_oracle):
     *[(o, "u32") for o in REDUCTIONS], *[(o, "s32") for o in ("add", "min", "max", "and")], ("add", "f32"),
     *[(o, "f16") for o in ("add", "min", "max")], ("add", "u64"), ("min", "s64"), ("xor", "u64"),
 ])  # fmt: skip
+@pytest.mark.thinned(4)
 def test_a_box_is_reduced_into_the_array(operation, name, by_oracle):
     rng = np.random.default_rng(3)
     dtype = np.dtype(NUMPY[name])
@@ -226,6 +228,7 @@ def test_a_box_is_reduced_into_the_array(operation, name, by_oracle):
 
 @pytest.mark.parametrize("by_oracle", [False, True])
 @pytest.mark.parametrize("seed", range(12))
+@pytest.mark.thinned(4)
 def test_windows_are_loaded_place_by_place(seed, by_oracle):
     """im2col over images in NHWC: so many places of the output, each with the channels of its window's element."""
     rng = np.random.default_rng(seed)
@@ -364,6 +367,7 @@ def _changed(name: str, tensor_map: TensorMap, at: int) -> TensorMap:
 
 @pytest.mark.parametrize("by_oracle", [False, True], ids=["engine", "oracle"])
 @pytest.mark.parametrize("name", FIELD_CHANGES)
+@pytest.mark.thinned(4)
 def test_a_changed_map_is_the_one_that_the_driver_makes(name, by_oracle):
     memory = Memory()
     x, data, at = memory.allocate(4096, "x"), memory.allocate(SHARED, "data"), memory.allocate(512, "at")

@@ -61,6 +61,7 @@ def test_sums_stand_together(ptx, room: Room):
 @pytest.mark.parametrize(
     "options", [{"check": False, "count": False}, {}, {"parted": True}, {"tier": "stencils"}], ids=str
 )
+@pytest.mark.thinned(2)
 def test_no_bit_changes(ptx, options):
     rng = np.random.default_rng(1)
     a, b = (rng.standard_normal((24, 64), np.float32) * np.float32(10) ** rng.integers(-20, 18, (24, 64)) for _ in "ab")

@@ -61,7 +61,7 @@ def compare(ptx: str, source: str, ways=WAYS) -> None:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_engine_equals_oracle(path):
     source = path.read_text()
     skip_with_old_headers(source)

@@ -65,6 +65,7 @@ def philox(counter: list[int], key: list[int]) -> list[int]:
 @LAUNCHERS
 @pytest.mark.parametrize("offset", [0, 3, (1 << 40) + 6])
 @pytest.mark.parametrize("stride", [1, (1 << 58) + 5])
+@pytest.mark.thinned(4)
 def test_philox(launch, offset, stride):
     out = np.zeros((32, DRAWS), np.uint32)
     found = launch(_ptx(), "philox", (1,), (32,), np.uint64(offset), np.uint64(stride), out).arrays[0]
@@ -78,6 +79,7 @@ def test_philox(launch, offset, stride):
 
 @LAUNCHERS
 @pytest.mark.parametrize("kernel", [xorwow, mrg32k3a], ids=lambda f: f.__name__)
+@pytest.mark.thinned(2)
 def test_recurrences(launch, kernel):
     skipped = 1000
     out = np.zeros((32, STATE + 2 * DRAWS), np.uint32)
@@ -92,6 +94,7 @@ def test_recurrences(launch, kernel):
 
 @pytest.mark.parametrize("kernel", ["xorwow", "mrg32k3a"])
 @pytest.mark.parametrize("stride", [1 << 20, (1 << 45) + 12345])
+@pytest.mark.thinned(4)
 def test_far_subsequences_come_to_an_end(kernel, stride):
     """A skip by powers of a matrix: its steps grow with the number's digits alone."""
     out = np.zeros((32, STATE + 2 * DRAWS), np.uint32)
@@ -103,6 +106,7 @@ def test_far_subsequences_come_to_an_end(kernel, stride):
 
 @pytest.mark.parametrize("kernel", ["of_xorwow", "of_mrg32k3a", "of_philox"])
 @pytest.mark.parametrize("mean", [3.0, 200.0, 5000.0])
+@pytest.mark.thinned(3)
 def test_distributions(kernel, mean):
     """Means and spreads of 8192 numbers within five of their own standard errors."""
     threads, count = 128, 16 * 128 * 4
@@ -118,6 +122,7 @@ def test_distributions(kernel, mean):
 
 
 @pytest.mark.parametrize("kernel", ["of_xorwow", "of_mrg32k3a", "of_philox"])
+@pytest.mark.thinned(3)
 def test_the_oracle_draws_the_same(kernel):
     def drawn(launch):
         arguments = (np.zeros(128, np.float32), np.zeros(128, np.float32), np.zeros(128, np.uint32))

@@ -52,7 +52,7 @@ def computed(parsed_module, number: int, how: str) -> list[np.ndarray]:
 @pytest.mark.parametrize(
     "first", [pytest.param(n, marks=pytest.mark.slow if n % 300 else ()) for n in range(0, len(CASES), 100)]
 )
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(7)
 def test_every_case_equals_silicon(first, how, parsed, recorded):
     for number in range(first, min(first + 100, len(CASES))):
         case = CASES[number]

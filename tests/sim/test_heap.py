@@ -122,6 +122,7 @@ RIGHT = {
 
 @pytest.mark.parametrize("kernel", RIGHT)
 @pytest.mark.parametrize("how", [{}, {"parted": True}, {"check": False}, {"threads": 2}], ids=str)
+@pytest.mark.thinned(3)
 def test_blocks_of_the_heap(ptx, kernel, how):
     wanted = np.tile(RIGHT[kernel](np.arange(64)), 3)
     found = engine_launch.launch(ptx, kernel, (3,), (64,), np.zeros(192, np.uint32), **how)

@@ -34,7 +34,7 @@ def recorded():
 
 
 @pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 def test_machine_code_and_oracle_agree(name):
     case = BY_NAME[name]
     found, findings, counters = launch(case)
@@ -47,6 +47,7 @@ def test_machine_code_and_oracle_agree(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
+@pytest.mark.thinned(3)
 def test_simulator_and_silicon_agree(name, recorded):
     case = BY_NAME[name]
     found, _, counters = launch(case, tensor_sums="hopper")
@@ -57,6 +58,7 @@ def test_simulator_and_silicon_agree(name, recorded):
 
 
 @pytest.mark.parametrize("case", faults(), ids=lambda c: c.name)
+@pytest.mark.thinned(3)
 def test_where_a_gpu_stops_there_is_a_finding(case):
     _, findings, counters = launch(case)
     assert launch(case, "stencils")[1:] == (findings, counters)

@@ -80,6 +80,7 @@ EXPECTED = {
 
 @PARTED
 @pytest.mark.parametrize("kernel", EXPECTED)
+@pytest.mark.thinned(3)
 def test_cub(kernel, parted):
     wanted = EXPECTED[kernel]().astype(np.uint32)
     assert (run("cub_block.cu", kernel, len(wanted), parted=parted) == wanted).all()

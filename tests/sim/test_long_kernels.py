@@ -30,6 +30,7 @@ def same(ours, theirs) -> None:
 
 @pytest.mark.parametrize("options", [{}, {"check": False, "threads": 1}], ids=lambda o: "-".join(o) or "default")
 @pytest.mark.parametrize("name", ["divergence", "reduction", "barriers", "atomics", "halves"])
+@pytest.mark.thinned(3)
 def test_a_long_kernel_computes_and_counts_the_same(name, options, long):
     usual = golden(name, "compute_80", **options)
     long()

@@ -300,6 +300,7 @@ class _Random:
 
 
 @pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 300))])
+@pytest.mark.thinned(3)
 def test_both_simulators_count_the_same(seed):
     threads = (32, 64, 50)[seed % 3]
     ptx = _Random(seed).ptx(threads)

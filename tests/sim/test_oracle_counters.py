@@ -38,6 +38,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("name", "dialect"), RUNS)
+@pytest.mark.thinned(3)
 def test_probe_counts_what_the_gpu_counted(name, dialect):
     probe = PROBES["kernels"][name]
     ptx = (DATA / f"probes.{dialect}.ptx").read_text()

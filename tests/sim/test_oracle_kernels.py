@@ -34,6 +34,7 @@ def golden(name: str, dialect: str):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", golden_kernels.LAUNCHES)
+@pytest.mark.thinned(3)
 def test_golden_kernel_equals_silicon(name, dialect, recorded):
     case = golden_kernels.LAUNCHES[name]
     if name == "trigonometry" and "madc" not in INSTRUCTIONS:

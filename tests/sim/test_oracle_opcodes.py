@@ -87,6 +87,7 @@ def in_table(case: Case) -> bool:
 
 
 @pytest.mark.parametrize("first", range(0, len(CASES), 50))
+@pytest.mark.thinned(3)
 def test_every_case_equals_silicon(first, parsed, recorded):
     for number in range(first, min(first + 50, len(CASES))):
         case = CASES[number]

@@ -53,6 +53,7 @@ def objects(ir: str, target: str) -> bytes:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.thinned(3)
 def test_references_become_machine_code(step, target, monkeypatch):
     monkeypatch.setattr(host, "features", dict)
     monkeypatch.setattr(host, "has_halves", lambda: "ARM" in target)

@@ -140,6 +140,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
+@pytest.mark.thinned(3)
 def test_hostile_text_takes_linear_time(name, takes_little):
     with takes_little():
         try:

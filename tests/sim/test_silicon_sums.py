@@ -129,6 +129,7 @@ def simulated(kind: tensor_sums.Kind, a, b, c, how: str) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", tensor_sums.KINDS, ids=lambda k: k.name)
+@pytest.mark.thinned(3)
 def test_every_bit_is_that_of_the_gpu(kind, recorded):
     a, b, c, d = (recorded[f"{kind.name}/{name}"] for name in "abcd")
     types = kind.ab, kind.ab, kind.d

@@ -92,6 +92,7 @@ def both(body: str, **options):
 
 @pytest.mark.parametrize("parted", [False, True])
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.thinned(3)
 def test_access_outside_its_space_is_told(name, parted):
     body, said = WRONG[name]
     ours, oracle = both(body, parted=parted)

@@ -34,6 +34,7 @@ def compare(case, special: bool, **options) -> None:
 
 @pytest.mark.parametrize("special", [False, True], ids=["numbers", "any bits"])
 @pytest.mark.parametrize("key", BY_TYPES, ids="-".join)
+@pytest.mark.thinned(3)
 def test_product_equals_the_oracle(key, special):
     compare(BY_TYPES[key], special)
 

@@ -49,6 +49,7 @@ def test_pipeline(ptx, options):
 
 @OPTIONS
 @pytest.mark.parametrize("lanes_apart", [0, 5])
+@pytest.mark.thinned(3)
 def test_products_from_ldmatrix(ptx, options, lanes_apart):
     k = 64
     a, b = halves(16, k), halves(k, 8)
@@ -87,6 +88,7 @@ WRONG = {
 
 @OPTIONS
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.thinned(3)
 def test_wrong_use_is_named(ptx, name, options):
     block, extra, kind, message = WRONG[name]
     entry = name if not extra else "anywhere"
@@ -161,7 +163,7 @@ WMMA = [c for c in tensor_cases.products() if c.product.instruction == "wmma" an
 
 
 @pytest.mark.parametrize("n", range(0, len(WMMA), 7))
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 def test_fragments_in_memory_equal_the_oracle(n):
     _compare_memory(n, "shared" if n % 2 else "global")
 

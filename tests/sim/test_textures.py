@@ -256,6 +256,7 @@ def agree(describe, places, layers, *, gather: str = "") -> None:
 
 @pytest.mark.parametrize("geometry", SHAPES)
 @pytest.mark.parametrize("dtype", FORMATS)
+@pytest.mark.thinned(3)
 def test_all_types_filters_and_modes_are_alike_on_both(geometry, dtype):
     rng = np.random.default_rng(FORMATS.index(dtype))
     shape, layered = SHAPES[geometry], geometry[0] == "a"
@@ -460,6 +461,7 @@ def copied(how: str, geometry: str, vector: str, type_: str, mode: str, places: 
     ("a2d", ".v2", "b32"), ("a2d", ".v2", "b8"),
 ])  # fmt: skip
 @pytest.mark.parametrize("mode", ["clamp", "zero"])
+@pytest.mark.thinned(3)
 def test_surfaces_outside_are_alike_on_both(geometry, mode, vector, type_):
     size = int(vector[2:] or 1) * int(type_[1:]) // 8
     places = np.random.default_rng(5).integers(-2, 7, (32, 4)).astype(np.int32)

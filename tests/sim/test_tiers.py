@@ -34,11 +34,13 @@ def same(stencils, compiled) -> None:
 @pytest.mark.parametrize(
     "name", ["divergence", "reduction", "barriers", "atomics", "halves", "integers", "wide", "warps", "collectives"]
 )
+@pytest.mark.thinned(3)
 def test_stencils_compute_and_count_the_same(name, options):
     same(*(golden(name, "compute_80", tier=tier, **options) for tier in ("stencils", "compiled")))
 
 
 @pytest.mark.parametrize("name", [n for n in PROBES["kernels"] if n not in SLOW])
+@pytest.mark.thinned(3)
 def test_probes_count_the_same(name):
     probe = PROBES["kernels"][name]
     ptx = (DATA / "probes.compute_80.ptx").read_text()
@@ -73,6 +75,7 @@ def test_hazards_are_the_same(name):
 
 
 @pytest.mark.parametrize("name", test_async_order.WRONG)
+@pytest.mark.thinned(3)
 def test_hazards_of_engines_beside_the_threads_are_the_same(name):
     source, old, new, _ = test_async_order.WRONG[name]
     ptx = compile_cuda(source.replace(old, new), arch="compute_90a").ptx

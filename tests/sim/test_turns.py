@@ -57,6 +57,7 @@ extern "C" __global__ void k(unsigned* count, int* x)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("blocks", [2, 5])
 @pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.thinned(3)
 def test_a_chain_of_blocks_in_either_direction(direction, blocks, threads):
     ptx = compile_cuda(CHAIN.replace("DIRECTION", str(direction))).ptx
     flags, sums = np.zeros(64, np.int32), np.zeros(64, np.int32)
@@ -91,6 +92,7 @@ def test_blocks_wait_by_loads_that_acquire(threads):
 
 @pytest.mark.parametrize("cooperative", [True, False])
 @pytest.mark.parametrize("blocks", [3, 5])
+@pytest.mark.thinned(2)
 def test_a_barrier_of_the_whole_grid(blocks, cooperative):
     ptx = compile_cuda(GRID).ptx
     x = np.arange(blocks * 64, dtype=np.int32)
@@ -117,6 +119,7 @@ extern "C" __global__ void k(int* x)
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("blocks", [1, 3])
+@pytest.mark.thinned(2)
 def test_grid_sync_of_a_cooperative_launch(blocks, threads):
     x = np.arange(blocks * 64, dtype=np.int32)
     ptx = compile_cuda(GROUPS).ptx

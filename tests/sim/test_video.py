@@ -60,6 +60,7 @@ def recorded():
 
 
 @HOW
+@pytest.mark.thinned(2)
 def test_results_are_those_of_an_h200(recorded, how):
     lines, wanted = [str(line) for line in recorded["lines"]], recorded["results"]
     found = results(lines, recorded["inputs"], how)
@@ -120,6 +121,7 @@ def test_values_by_hand(how):
 
 
 @pytest.mark.parametrize("how", ["whole", "parted"])
+@pytest.mark.thinned(2)
 def test_machine_code_gives_what_the_oracle_gives(recorded, how):
     lines = [line for line in SECTIONS["Video (9.7.17)"] if "." in line]
     assert (results(lines, recorded["inputs"], how) == results(lines, recorded["inputs"], "oracle")).all()

@@ -9,11 +9,11 @@ import ptxsim
 from ptxsim import oracle
 from ptxsim.fragments import fragment
 
-from .warpgroup_cases import CASES, Case, arguments, program
+from .warpgroup_cases import CASES, Arguments, Case, arguments, program
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_engine_oracle_and_numpy_agree(case: Case):
     given = arguments(case)
     shared, registers, words = given.shared, given.sums, given.held
@@ -44,3 +44,31 @@ def test_engine_oracle_and_numpy_agree(case: Case):
         result[held_d.positions[..., 0] + 16 * w, held_d.positions[..., 1]] = values
     tolerance = {"f32": 1e-5, "f16": 2e-3, "s32": 0}[case.d] * max(1.0, np.abs(wanted).max())
     assert np.abs(result - wanted).max() <= tolerance
+
+
+def _sums(kernel: ptxsim.SimKernel, given: Arguments, *, by_oracle: bool) -> np.ndarray:
+    """The registers of D when a case's kernel has run."""
+    memory = ptxsim.Memory()
+    arrays = [memory.allocate(x.nbytes, "x") for x in (given.shared, given.sums, given.held)]
+    for array, x in zip(arrays, (given.shared, given.sums, given.held), strict=True):
+        array.view()[:] = np.ascontiguousarray(x).reshape(-1).view(np.uint8)
+    params = (*arrays, np.uint64(given.describe_a), np.uint64(given.describe_b), np.uint32(1))
+    if by_oracle:
+        oracle.run(kernel, 1, 128, params, memory, shared_bytes=65536)
+    else:
+        kernel.launch(1, 128, params, memory, shared_bytes=65536, tier="compiled")
+    return arrays[1].view().copy()
+
+
+@pytest.mark.parametrize("between", [0, 2])
+def test_a_chain_keeps_each_products_registers(between: int):
+    """However many instructions stand between two products on the same sums, each has its own left side."""
+    case = Case(64, "f32", "f16", "f16", in_registers=True)
+    text = program(case)
+    product = next(part for part in text.split(";") if "mma_async" in part)
+    second = product.replace("%a0, %a1, %a2, %a3", "%r5, %r5, %r5, %r5")
+    assert second != product
+    text = text.replace(product + ";", f"{product};{'mov.b32 %r5, 0;' * (between + 1)}{second};")
+    kernel = ptxsim.parse(text).kernel("k")
+    given = arguments(case)
+    assert (_sums(kernel, given, by_oracle=False) == _sums(kernel, given, by_oracle=True)).all()

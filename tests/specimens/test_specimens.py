@@ -20,6 +20,8 @@ from warpschool.errors import CourseError
 from warpschool.grading import Verdict
 from warpschool.programs import tools_report
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 HERE = Path(__file__).parent
 SOLUTIONS = HERE.parents[1] / "solutions"
 SPECIMENS = specimens.paths(HERE)
@@ -63,7 +65,7 @@ def size(path: Path) -> tuple[int, int]:
     [pytest.param(p, marks=pytest.mark.slow if is_slow(p) else ()) for p in SPECIMENS],
     ids=lambda p: "-".join(p.relative_to(HERE).with_suffix("").parts),
 )
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_specimen_gets_its_verdict_and_line(path):
     specimen = specimens.read(path)
     other = OTHER_WITH_CLANG.get(str(path.relative_to(HERE).with_suffix("")))

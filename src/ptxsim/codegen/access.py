@@ -75,6 +75,22 @@ class MemoryAccess:
         return plain | (L.VOLATILE_ACCESS if self.instruction.has("volatile") else 0)
 
 
+def access_of(t: Translator, i: Instruction) -> MemoryAccess | None:
+    """What a load or store does; None where it names no address. One that is asked for twice is the same site."""
+    where, what, _ = place_of(i)
+    if not isinstance(where, Address):
+        return None
+    space, is_load = space_of(t.unit, i, where), i.opcode != "st"
+    site = t.site_of(i, space, "read" if is_load else "write")
+    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic, "waits": id(i) in t.unit.waits}
+    return MemoryAccess(i, space, is_load, where, elements(what), bytes_of(i.type), site, **how)
+
+
+def elements(operand: Operand) -> tuple[Operand, ...]:
+    """The elements of a vector operand; one of a scalar."""
+    return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
 _SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})
 
 
@@ -204,6 +220,10 @@ def move_lanes(t: Translator, element: str, address: IRValue, mask: IRValue, val
 def gather_scatter(
     t: Translator, a: MemoryAccess, address: IRValue, values: list[IRValue] | None, mask: IRValue
 ) -> list[IRValue]:
+    if values is None and a.element_bytes == 4 and len(a.registers) == 4:
+        area = t.area("quads", 4 * a.element_bytes * WARP)
+        t.call("ws_gather_quads", "void", address, mask, area)
+        return [t.load(a.element, t.offset(area, k * a.element_bytes * WARP), WARP) for k in range(4)]
     places = (t.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
     moved = [move_lanes(t, a.element, at, mask, values[k] if values else None) for k, at in enumerate(places)]
     return moved if values is None else []
@@ -244,12 +264,16 @@ def by_shape(
     passed: IRValue | None,
     general: Callable[[], list[IRValue]],
     after: Callable[[], None] | None = None,
+    lines: IRValue | None = None,
 ) -> None:
-    """An access in wide pieces from `base` on (the host's address, i64), or where `passed` does not hold, `general`."""
+    """An access in wide pieces from `base` on (the host's address, i64), or where `passed` does not hold, `general`.
+
+    `lines`: as for `load_shape`.
+    """
 
     def fast() -> list[IRValue]:
         if values is None:
-            return load_shape(t, a, shape, base())
+            return load_shape(t, a, shape, base(), lines)
         store_shape(t, a, shape, base(), values)
         return []
 
@@ -321,15 +345,19 @@ def shape_of(offsets: Sequence[int], bytes_: int) -> Shape | None:
     return Shape(tuple(runs), tuple(index[o] for o in offsets), tuple(counts[u] for u in unique))
 
 
-def load_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> list[IRValue]:
-    """One value per element register; scalars where all lanes read one address. `base` is lane 0's full address
-    (i64)."""
+def load_shape(
+    t: Translator, a: MemoryAccess, shape: Shape, base: IRValue, lines: IRValue | None = None
+) -> list[IRValue]:
+    """One value per element register; scalars where all lanes read one address.
+
+    `base` is lane 0's full address (i64); `lines` that of the register in it, where memory around may be read too.
+    """
     parts = len(a.registers)
     if shape.distinct == 1:
         only = t.add_const(base, shape.runs[0][0])
         return [t.load(a.element, t.pointer(t.add_const(only, k * a.element_bytes))) for k in range(parts)]
-    if a.space == "shared" and not t.unit.options.check and _is_scattered(a, shape):
-        return _from_lines(t, a, shape, base)
+    if lines is not None and _is_scattered(a, shape):
+        return _from_lines(t, a, shape, lines)
     halves = _halves(shape)
     pieces: list[list[IRValue]] = [[] for _ in range(parts)]
     for start, count in shape.runs:
@@ -348,39 +376,39 @@ def load_shape(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> l
     return [t.shuffle(t.concat(p), shape.place) for p in pieces]
 
 
-_LINE, _MOST_LINES = 64, 4
+LINE, _MOST_LINES = 64, 4
 """Bytes of a vector of the host; how many of them a pattern is picked out of."""
 
 
 def _is_scattered(a: MemoryAccess, shape: Shape) -> bool:
     """Whether a pattern has so many pieces in so little room that it is quicker to load all of it."""
     first, last = shape.runs[0][0], shape.runs[-1][0] + (shape.runs[-1][1] - 1) * a.bytes_
-    return a.element_bytes == 4 and len(shape.runs) > 2 and last - first + a.bytes_ <= (_MOST_LINES - 1) * _LINE
+    return a.element_bytes == 4 and len(shape.runs) > 2 and last - first + a.bytes_ <= (_MOST_LINES - 1) * LINE
 
 
 def _from_lines(t: Translator, a: MemoryAccess, shape: Shape, base: IRValue) -> list[IRValue]:
     """A pattern of words picked out of the lines of shared memory around it, which the block's other loads share.
 
-    They are counted from the register's address; the memory behind the last one is the simulator's own.
+    They are counted from the register's address, `base`.
     """
     places = [start + k * a.bytes_ for start, count in shape.runs for k in range(count)]
     offset = a.address.offset
     found = []
     for k in range(len(a.registers)):
         words = [offset + places[p] + k * a.element_bytes for p in shape.place]
-        numbers = sorted({w // _LINE for w in words})
+        numbers = sorted({w // LINE for w in words})
         lines = t.concat([_line(t, a, base, n) for n in numbers])
-        width = _LINE // a.element_bytes
-        found.append(t.shuffle(lines, [numbers.index(w // _LINE) * width + w % _LINE // 4 for w in words]))
+        width = LINE // a.element_bytes
+        found.append(t.shuffle(lines, [numbers.index(w // LINE) * width + w % LINE // 4 for w in words]))
     return found
 
 
 def _line(t: Translator, a: MemoryAccess, base: IRValue, number: int) -> IRValue:
     """One line, loaded where nobody has since the last store."""
-    key = "line", a.address.base, t.versions.get(getattr(a.address.base, "name", ""), 0), t.stores, number
+    key = "line", base.text, t.stores, number
     if key not in t.scratch:
-        at = t.add_const(base, number * _LINE - a.address.offset)
-        t.scratch[key] = t.load(a.element, t.pointer(at), _LINE // a.element_bytes)
+        at = t.add_const(base, number * LINE)
+        t.scratch[key] = t.load(a.element, t.pointer(at), LINE // a.element_bytes)
     return t.scratch[key]
 
 

@@ -32,18 +32,24 @@ WIDE, NARROW = Room(together=8, kept=12), Room(together=2, kept=3)
 def in_chains(block: Block, room: Room) -> Sequence[Instruction]:
     """The instructions of a block, its multiply-adds sum by sum where it has many sums."""
     instructions = block.instructions
+    chains, cut = sum_chains(instructions)
+    moved = {k for chain in chains for k in chain}
+    if len(chains) <= room.kept or len(moved) < 2 * len(chains):
+        return instructions
+    first = [i for k, i in enumerate(instructions[:cut]) if k not in moved]
+    sums_in_turn = (instructions[k] for k in _side_by_side(chains, room.together))
+    return [*first, *sums_in_turn, *(instructions[cut:] if cut is not None else ())]
+
+
+def sum_chains(instructions: Sequence[Instruction]) -> tuple[list[list[int]], int | None]:
+    """(positions of multiply-adds by the sum that they add to, where the first instruction stands that sees a sum)."""
     chains = _chains(instructions)
     moved = {k for chain in chains for k in chain}
     sums = {instructions[k].written[0] for k in moved}
     cut = next((k for k, i in enumerate(instructions) if k not in moved and not sums.isdisjoint(_read(i))), None)
     if cut is not None:  # what comes behind it stays there
         chains = [kept for chain in chains if (kept := [k for k in chain if k < cut])]
-        moved = {k for chain in chains for k in chain}
-    if len(chains) <= room.kept or len(moved) < 2 * len(chains):
-        return instructions
-    first = [i for k, i in enumerate(instructions[:cut]) if k not in moved]
-    sums_in_turn = (instructions[k] for k in _side_by_side(chains, room.together))
-    return [*first, *sums_in_turn, *(instructions[cut:] if cut is not None else ())]
+    return chains, cut
 
 
 def _side_by_side(chains: list[list[int]], together: int) -> Iterator[int]:

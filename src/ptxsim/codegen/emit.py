@@ -319,6 +319,23 @@ class Builder:
             parts = joined + ([parts[-1]] if len(parts) % 2 else [])
         return parts[0]
 
+    def words_of(self, quads: Sequence[IRValue]) -> list[IRValue]:
+        """Four vectors with the words of so many quads: their first, second, third and fourth ones.
+
+        In steps that the host has instructions for; of a shuffle of single words LLVM makes many more.
+        """
+        count = len(quads)
+        a, b, c, d = (self.concat(quads[k::4]) for k in range(4))  # each has a quad of every four
+        pairs = [self._interleaved(x, y, first) for first in (0, 2) for x, y in ((a, b), (c, d))]
+        at = [k + part * count + n for k in range(0, count, 4) for part in (0, 1) for n in (0, 1)]
+        low, high = pairs[:2], pairs[2:]
+        return [self.shuffle(two[0], [k + n for k in at], two[1]) for two in (low, high) for n in (0, 2)]
+
+    def _interleaved(self, x: IRValue, y: IRValue, first: int) -> IRValue:
+        """Two words from `first` on of each quad of x, between those of y."""
+        at = [b + first + n + part * x.lanes for b in range(0, x.lanes, 4) for n in (0, 1) for part in (0, 1)]
+        return self.shuffle(x, at, y)
+
     def _widen(self, x: IRValue, lanes: int) -> IRValue:
         return x if x.lanes == lanes else self.shuffle(x, [*range(x.lanes), *[None] * (lanes - x.lanes)])
 

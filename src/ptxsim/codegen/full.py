@@ -6,7 +6,10 @@ from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes, widened_source
 from ptxsim.codegen import chains, layout as L
+from ptxsim.codegen.access import MemoryAccess
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
+from ptxsim.codegen.grids import OuterProduct
+from ptxsim.codegen.outer_products import ProductLoops
 from ptxsim.codegen.tensor_frames import ResidentFrames, product_groups
 from ptxsim.codegen.tensor_products import NARROW, WIDE
 from ptxsim.codegen.translator import Translator, is_block_barrier, ways
@@ -39,6 +42,8 @@ class Full(Translator):
         self.part = part
         self.homes: set[str] = set()
         """registers that have an alloca"""
+        self.loops: ProductLoops | None = None
+        """of the block that is being translated"""
         self.frames = ResidentFrames(self, unit.frames)
 
     def get(self, register: str, lanes: int) -> IRValue:
@@ -56,6 +61,8 @@ class Full(Translator):
 
     def put(self, register: str, value: IRValue, own: Lanes) -> None:
         value = self.as_storage(register, value)
+        if self.loops is not None and register in self.loops.places:
+            return self.loops.take(register, self.widen(value, own) if value.lanes else value)
         self.versions[register] = self.versions.get(register, 0) + 1
         for lanes in (0, 2, 4, WARP):
             self.known.pop((register, lanes), None)
@@ -85,7 +92,10 @@ class Full(Translator):
         return IRValue("ptr", f'%"R{register}"')
 
     def _in_context(self, register: str) -> bool:
-        return self.unit.long and register in self.unit.context.slots
+        return register in self.unit.grid_sums or (self.unit.long and register in self.unit.context.slots)
+
+    def loads_factors(self, a: MemoryAccess, offsets: tuple[int, ...], place: IRValue) -> bool:
+        return self.loops is not None and self.loops.load(a, offsets, place)
 
     def translate(self) -> str:
         """The function that enters at `self.part.entries`."""
@@ -117,9 +127,12 @@ class Full(Translator):
         return self.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
 
     def _block(self, block: Block) -> None:
+        product = self.unit.grids.get(block.index) if not self.unit.options.exact else None
         room = chains.WIDE if self.unit.wide_vectors else chains.NARROW
-        block = replace(block, instructions=[*chains.in_chains(block, room)])
+        ordered = product.at_once(block) if product else chains.in_chains(block, room)
+        block = replace(block, instructions=[*ordered])
         self.start_block(block)
+        self.loops = ProductLoops(self, product) if product else None
         self.frames.dirty = set()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         self.label(f"F{block.index}")
@@ -133,8 +146,23 @@ class Full(Translator):
             self.bump(self.execution_cell, constant("i64", 1))
         for self.position, i in enumerate(block.instructions):
             self.count_instruction(i)
-            self.instruction(i)
+            if product and id(i) in product.instructions:
+                if i is product.last:
+                    self._add_up(product)
+            else:
+                self.instruction(i)
         self._terminator(block)
+
+    def _add_up(self, product: OuterProduct) -> None:
+        """A block's product, at the place of its last multiply-add."""
+        assert self.loops is not None
+        sums = [name for row in product.sums for name in row]
+        self._write_back(frozenset(sums))
+        self.loops.add_up(self.unit.context.slots[sums[0]])
+        for name in sums:
+            self.versions[name] = self.versions.get(name, 0) + 1
+            self.known.pop((name, WARP), None)
+        self.defined.difference_update(sums)
 
     def _guard(self, i: Instruction) -> None:
         """Leaves for `masked` where widening would be wrong for some lane. The block starts here, so it can start
@@ -220,7 +248,8 @@ class Full(Translator):
                 else:
                     self.frames.flush_live(block.live_out)
                     for name in sorted(self._old_at_end(block) - self.frames.of.keys()):
-                        self.save(name, self.get(name, self.form(name)))
+                        if name in self.defined or not self._in_context(name):
+                            self.save(name, self.get(name, self.form(name)))
                 self.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):
                 require_member(self, i)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -409,8 +409,13 @@ class ContextLayout:
     begun in a warpgroup; CLUSTER_PHASE: of the cluster's barrier when the warp arrived"""
 
 
-def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int = 0) -> ContextLayout:
-    """Places for all registers that live across blocks; `form` tells in how many lanes `full` keeps a register."""
+def context_layout(
+    kernel: Kernel, form: Callable[[str], int], frames_bytes: int = 0, together: Sequence[str] = ()
+) -> ContextLayout:
+    """Places for all registers that live across blocks.
+
+    `form` tells in how many lanes `full` keeps a register; `together` which of them lie side by side, in this order.
+    """
     live = sorted({r for b in kernel.blocks for r in (b.live_in | b.live_out)})
     meets = any(isinstance(b.terminator, WarpBarrier) for b in kernel.blocks)
     offset = ContextLayout.WARP_MASKS + (4 * WARP if meets else 0)
@@ -421,7 +426,8 @@ def context_layout(kernel: Kernel, form: Callable[[str], int], frames_bytes: int
             offset += 8 * max(1, form(name))
     offset = -(-offset // 64) * 64
     slots: dict[str, int] = {}
-    for name in sorted(live, key=lambda n: form(n) != WARP):  # the vectors of `full` first, next to the scalars
+    others = sorted(set(live).difference(together), key=lambda n: (form(n) != WARP, n))
+    for name in [*together, *others]:  # the vectors of `full` first, next to the scalars
         slots[name] = offset
         offset += _slot_bytes(kernel.registers[name])
     frames = -(-offset // 64) * 64

@@ -8,13 +8,14 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     MemoryAccess,
+    access_of,
     account,
+    elements,
     finish,
     from_window,
     low_offset,
     move_lanes,
     own_stretch,
-    place_of,
     put_loaded,
     shared_offsets,
     signal,
@@ -52,7 +53,7 @@ from ptxsim.codegen.global_memory import general_global, sector_cell, translate_
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
 from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.values import LLVM_TYPE, handles, is_float, unsupported
-from ptxsim.syntax.program import Address, Instruction, Operand, Sink, Symbol, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Sink, Symbol, bytes_of
 
 
 @handles("ld", "ldu", "st")
@@ -60,24 +61,17 @@ def _load_or_store(t: Translator, i: Instruction) -> None:
     """A load or store of any space."""
     if i.has("async"):
         return send(t, i)
-    is_load = i.opcode != "st"
     if i.space == "param":
         return _load_parameter(t, i)
-    where, what, _ = place_of(i)
-    if not isinstance(where, Address):
+    access = access_of(t, i)
+    if access is None or access.element_bytes > 8:
         raise unsupported(i)
-    space, size = space_of(t.unit, i, where), bytes_of(i.type)
-    if size > 8:
-        raise unsupported(i)
-    site = t.unit.site(i, space, "read" if is_load else "write")
-    how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic, "waits": id(i) in t.unit.waits}
-    access = MemoryAccess(i, space, is_load, where, _elements(what), size, site, **how)
     _book(t, access)
     handlers = {
         "global": translate_global, "const": translate_global, "shared": translate_shared, "local": _translate_local,
         "generic": _translate_generic, "cluster": translate_cluster,
     }  # fmt: skip
-    handlers[space](t, access)
+    handlers[access.space](t, access)
 
 
 def _book(t: Translator, a: MemoryAccess) -> None:
@@ -111,10 +105,10 @@ def _load_parameter(t: Translator, i: Instruction) -> None:
         raise unsupported(i, "this use of parameter space")
     base = where.base
     offset = next(p.offset for p in t.kernel.params if p.name == base.name) + base.offset + where.offset
-    size, elements = bytes_of(i.type), _elements(i.operands[0])
-    if not 0 <= offset <= t.kernel.param_bytes - size * len(elements):
+    size, into = bytes_of(i.type), elements(i.operands[0])
+    if not 0 <= offset <= t.kernel.param_bytes - size * len(into):
         return _outside_parameters(t, i, offset)
-    for k, element in enumerate(elements):
+    for k, element in enumerate(into):
         value = t.load(f"i{8 * size}", t.offset(t.field("params", "ptr"), offset + k * size), align=1, invariant=True)
         put_loaded(t, i, element, value, UNIFORM)
 
@@ -124,7 +118,7 @@ def _outside_parameters(t: Translator, i: Instruction, offset: int) -> None:
     if t.unit.options.check:
         site, lane = t.unit.site(i, "param", "read"), t.first_bit(t.active)
         t.hazard(L.PARAM_OUT_OF_BOUNDS, site, lane, address=offset)
-    for element in _elements(i.operands[0]):
+    for element in elements(i.operands[0]):
         put_loaded(t, i, element, constant(f"i{8 * bytes_of(i.type)}", 0), UNIFORM)
 
 
@@ -244,28 +238,24 @@ def _atomic(t: Translator, i: Instruction) -> None:
     if operation is None or not isinstance(where, Address):
         raise unsupported(i)
     space = space_of(t.unit, i, where)
-    elements = [_elements(o) for o in operands[1:]]
-    a = MemoryAccess(i, space, False, where, elements[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
+    values = [elements(o) for o in operands[1:]]
+    a = MemoryAccess(i, space, False, where, values[0], bytes_of(i.type), t.unit.site(i, space, "atomic"))
     if space == "shared":
         t.count("shared_atomic_requests", i.source.line, per_warp=1)
     else:
         t.count(f"global_{'atomic' if has_result else 'reduction'}_requests", i.source.line, per_warp=1)
+    t.count(f"{'shared' if space == 'shared' else 'global'}_atomic_lanes", i.source.line, per_lane=1)
     own_stretch(t)
     address, mask = host_addresses(t, a)
     kept = [_keeps_subnormals(t, a)] if _flushes(i.type, operation) else []
     name = _operation(t, i, operation)
-    for k, parts in enumerate(zip(*elements, strict=True)):
+    for k, parts in enumerate(zip(*values, strict=True)):
         vectors = [t.source(o, i.type, WARP) for o in parts]
         at = t.add_const(address, k * a.element_bytes)
         old = t.call(name, vectors[0].type, at, mask, *kept, *vectors, lanes=WARP)
         if has_result and not isinstance(i.operands[0], Sink):
-            t.write(_elements(i.operands[0])[k], old, Lanes())
+            t.write(elements(i.operands[0])[k], old, Lanes())
     signal(t, address, mask, L.UPDATES, i)
-
-
-def _elements(operand: Operand) -> tuple[Operand, ...]:
-    """The elements of a vector atomic's operand; one for a scalar's."""
-    return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
 def _flushes(type_: str, operation: str) -> bool:

@@ -45,6 +45,8 @@ SEVERAL_READERS = L.READ << L.KIND_SHIFT | L.MANY_WARPS | L.MANY_LANES
 _KIND, _WARP, _LANE = 3 << L.KIND_SHIFT, 31 << L.WARP_SHIFT, 31
 _SOMEBODY = L.MANY_WARPS | L.KIND_MASK_BELOW
 """In a state: who accessed the granule."""
+ALIKE, OTHER_WARP = _KIND | L.MANY_LANES | _LANE, L.MANY_WARPS | _WARP
+"""Bits of the states that two warps leave which do the same: those that are equal; one of those that are not."""
 
 
 # ---------------------------------------------------------------- quick looks

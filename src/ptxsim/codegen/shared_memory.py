@@ -1,7 +1,10 @@
-"""Shared memory: bank conflicts, bounds, and quick looks at the race shadow.
+"""Shared memory: bank conflicts, loads that are examined together, and the ways of an access.
 
 The loads of a basic block through one register differ by constants, and no barrier lies between them: one look at all
-their granules serves them all. Where that look fails, each access goes by the exact rules (`runtime.races`).
+their granules serves them all (`shared_looks`). Where that look fails, each is accounted for by the exact rules
+(`runtime.races`), and they go on as if it had not, for bounds are all that decides what a load gives. Where some lanes
+are outside, what all lanes get is laid out elsewhere as if it were shared memory, and loaded from there. So there is
+one branch for all these loads, and none between them.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from ptxsim.analysis.effects import may_write_shared
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
+    LINE,
     MemoryAccess,
     Shape,
+    access_of,
     account,
     by_shape,
     extent,
@@ -31,13 +36,12 @@ from ptxsim.codegen.access import (
     shape_of,
     shared_offsets,
     signal,
-    space_of,
     stored_values,
 )
-from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, WORKER, IRValue, constant, constants
-from ptxsim.codegen.shadow import SEVERAL_READERS, clock, may_read, may_write
+from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, IRValue, constant, constants
+from ptxsim.codegen.shared_looks import granules_of, passes, runs_of
 from ptxsim.codegen.translator import Translator
-from ptxsim.syntax.program import Address, Instruction, Register
+from ptxsim.syntax.program import Address, Register
 
 
 def shared_base(t: Translator) -> IRValue:
@@ -112,15 +116,7 @@ def bank_conflicts(offsets: Sequence[int], bytes_: int) -> tuple[int, int]:
 def _shared_pattern(
     t: Translator, a: MemoryAccess, offsets: tuple[int, ...], shape: Shape, values: list[IRValue] | None
 ) -> None:
-    wide = is_wide(t, a)
-    base = scalar_base(t, a, "i64" if wide else "i32")
-    if wide:
-        base = from_window(t, a.instruction, base, L.SHARED_WINDOW)
-
-    def vector_offset() -> IRValue:
-        offset = t.add_const(t.widen(base, Lanes(offsets)), a.address.offset)
-        return low_offset(t, offset) if wide else offset
-
+    p = _Pattern.of(t, a, offsets)
     requests = t.unit.shared_requests.get(id(a.instruction))
     for bytes_ in [a.bytes_] if requests is None else [r.nbytes for r in requests]:
         if bytes_ >= 4:  # a shift of the base turns the banks but keeps the conflicts
@@ -128,199 +124,180 @@ def _shared_pattern(
             t.count(f"shared_{a.verb}_wavefronts", a.line, per_warp=wavefronts)
             t.count(f"shared_{a.verb}_bank_conflicts", a.line, per_warp=conflicts)
         elif (cell := conflict_cell(t, a)) is not None:
-            _count_lanes(t, vector_offset(), ALL_LANES, bytes_, cell)
-
-    def host_address() -> IRValue:
-        # the register may hold a negative number that the instruction's offset makes good
-        return t.add_const(t.add(t.resize(base, "i64", signed=True), shared_base(t)), a.address.offset)
+            _count_lanes(t, p.lanes(a), ALL_LANES, bytes_, cell)
+    place = None
+    if a.is_load:
+        place = _place_of_load(p, a) if t.unit.options.check else p.place()
+    elif not t.unit.options.check:
+        place = p.host()
+    if place is not None:
+        first = t.add_const(place, a.address.offset)
+        if t.loads_factors(a, offsets, place):
+            return None
+        return by_shape(t, a, shape, lambda: first, values, None, list, lines=place)
+    passed = passes(t, a, p.base, granules_of([a], offsets, t.unit.shared_granule_log2), p.inside(a))
 
     def general() -> list[IRValue]:
-        return general_shared(t, a, vector_offset(), values, ALL_LANES, None)
+        return general_shared(t, a, p.lanes(a), values, ALL_LANES, None)
 
-    passed = None
-    if t.unit.options.check:
-        passed = reads_pass(t, a, base, offsets) if a.is_load else write_passes(t, a, base, offsets)
-    by_shape(t, a, shape, host_address, values, passed, general)
-
-
-_MOST_GRANULES, _MOST_RUNS, _CHUNK, _WORTH_A_GLANCE = 2048, 64, 32, 4
-_MANY = -1
+    by_shape(t, a, shape, lambda: t.add_const(p.host(), a.address.offset), values, passed, general)
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Loads that one look has examined, and its outcome."""
+class _Pattern:
+    """The address of an access as a register and what its lanes add to that."""
 
-    members: frozenset[int]
-    passed: IRValue
+    t: Translator
+    base: IRValue
+    """what the register holds for lane 0: an offset into shared memory"""
+    wide: bool
+    offsets: tuple[int, ...]
+
+    @classmethod
+    def of(cls, t: Translator, a: MemoryAccess, offsets: tuple[int, ...]) -> _Pattern:
+        wide = is_wide(t, a)
+        base = scalar_base(t, a, "i64" if wide else "i32")
+        return cls(t, from_window(t, a.instruction, base, L.SHARED_WINDOW) if wide else base, wide, offsets)
+
+    def lanes(self, a: MemoryAccess) -> IRValue:
+        """Offsets of an access through the register, for all lanes."""
+        offset = self.t.add_const(self.t.widen(self.base, Lanes(self.offsets)), a.address.offset)
+        return low_offset(self.t, offset) if self.wide else offset
+
+    def host(self) -> IRValue:
+        """The host's address of the register's, which may be negative where an access's own offset makes that good."""
+        return self.t.add(self.t.resize(self.base, "i64", signed=True), shared_base(self.t))
+
+    def place(self) -> IRValue:
+        """The same, found once for all loads; on the main path."""
+        key = "host", self.base.text
+        if key not in self.t.scratch:
+            self.t.scratch[key] = self.host()
+        return self.t.scratch[key]
+
+    def inside(self, a: MemoryAccess) -> IRValue:
+        """Whether all accesses of this block through the register lie in shared memory and are aligned; on the main
+        path."""
+        t, key = self.t, ("inside shared", self.base.text)
+        if key not in t.scratch:
+            low, high, aligned = extent(t, a, self.offsets)
+            wide = t.resize(self.base, "i64", signed=True)
+            ok = t.icmp("ule", t.add_const(wide, high), t.field("shared_bytes", "i64"))
+            ok = t.and_(ok, t.icmp("sge", t.add_const(wide, low), constant("i64", 0)))
+            if aligned > 1:
+                ok = t.and_(ok, t.icmp("eq", t.and_const(wide, aligned - 1), constant("i64", 0)))
+            t.scratch[key] = ok
+        return t.scratch[key]
 
 
-def reads_pass(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
-    """Whether a load is inside, aligned and free of hazards, as far as the quick look can tell."""
-    key = ("reads", base.text)
-    group = t.groups.get(key)
-    if group is None or id(a.instruction) not in group.members:
-        members, users = _collect(t, a, offsets)
-        group = t.groups[key] = _Group(members, _look(t, a, base, offsets, users))
-    return group.passed
+# ---------------------------------------------------------------- loads that are examined together
 
 
-def write_passes(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
-    """The same for one store."""
-    users: dict[int, int] = {}
-    _add(users, a.instruction, offsets, t.unit.shared_granule_log2)
-    return _look(t, a, base, offsets, users)
+@dataclass(frozen=True)
+class _Loads:
+    """Loads of one stretch of a basic block through one register."""
+
+    members: tuple[MemoryAccess, ...]
+    places: dict[int, IRValue]
+    """bytes per lane -> what the register's address is for loads of that size: a host's address (i64)"""
 
 
-def _collect(t: Translator, a: MemoryAccess, offsets: tuple[int, ...]) -> tuple[frozenset[int], dict[int, int]]:
-    """(the block's loads from here on through the same register, granule -> the lane that reads it or _MANY)."""
-    members: set[int] = set()
-    users: dict[int, int] = {}
+_MOST_GRANULES, _MOST_RUNS, _MOST_ROOM = 2048, 64, 1 << 14
+
+
+def _place_of_load(p: _Pattern, a: MemoryAccess) -> IRValue | None:
+    """From where a load, with checks, takes its values, as the register's address; None where it goes alone."""
+    groups, key = p.t.groups, ("reads", p.base.text)
+    group: _Loads | None = groups.get(key)
+    if group is None or all(m.instruction is not a.instruction for m in group.members):
+        found = _collected(p, a)
+        if not found:
+            return None
+        group = groups[key] = _Loads(tuple(found), _examined(p, found))
+    return group.places[a.bytes_]
+
+
+def _collected(p: _Pattern, a: MemoryAccess) -> list[MemoryAccess]:
+    """The block's loads from here on through the same register: so many as one look serves, and one layout."""
+    t, base, room = p.t, a.address.base, _Room(p.t.unit.shared_granule_log2, p.offsets)
     for i in t.block.instructions[t.position :]:
         if i.opcode in ("ld", "ldu"):
-            where = i.operands[1]
-            same = isinstance(where, Address) and where.base == a.address.base
-            if isinstance(where, Address) and same and space_of(t.unit, i, where) == "shared":
-                more = dict(users)
-                _add(more, i, offsets, t.unit.shared_granule_log2)
-                if members and (len(more) > _MOST_GRANULES or len(_runs(more)) > _MOST_RUNS):
-                    break
-                users = more
-                members.add(id(i))
+            where = place_of(i)[0]
+            m = access_of(t, i) if isinstance(where, Address) and where.base == base else None
+            if m is not None and m.space == "shared" and not m.lane_by_lane and not room.take(m):
+                break
         elif may_write_shared(i):
             break
-        if isinstance(a.address.base, Register) and a.address.base.name in i.written:
+        if isinstance(base, Register) and base.name in i.written:
             break
-    return frozenset(members), users
+    return room.loads
 
 
-def _add(users: dict[int, int], i: Instruction, offsets: tuple[int, ...], granule_log2: int) -> None:
-    """Adds one access's granules, counted from the base register's address."""
-    where, _, size = place_of(i)
-    assert isinstance(where, Address)
-    granules = max(1, size >> granule_log2)
-    for lane, offset in enumerate(offsets):
-        first = (where.offset + offset) >> granule_log2
-        for granule in range(first, first + granules):
-            users[granule] = lane if users.get(granule, lane) == lane else _MANY
+class _Room:
+    """Collects loads as long as one look serves them, and those of a size can be laid out without partial overlaps."""
+
+    def __init__(self, granule_log2: int, offsets: tuple[int, ...]) -> None:
+        self.granule_log2, self.offsets = granule_log2, offsets
+        self.loads: list[MemoryAccess] = []
+        self.users: dict[int, int] = {}
+        self.limits: dict[int, tuple[int, int]] = {}
+        """bytes per lane -> lowest and highest place of loads of that size"""
+
+    def take(self, m: MemoryAccess) -> bool:
+        """Takes another load; False where it has to do without the others."""
+        size, low, high = m.bytes_, m.address.offset + min(self.offsets), m.address.offset + max(self.offsets)
+        before = self.limits.get(size, (low, high))
+        low, high = min(low, before[0]), max(high, before[1])
+        aligned = not self.loads or not any((m.address.offset + o - before[0]) % size for o in self.offsets)
+        if size < 1 << self.granule_log2 or high - low > _MOST_ROOM or not aligned:
+            return False
+        users = granules_of([m], self.offsets, self.granule_log2, self.users)
+        if self.loads and (len(users) > _MOST_GRANULES or len(runs_of(users)) > _MOST_RUNS):
+            return False
+        self.loads.append(m)
+        self.users, self.limits[size] = users, (low, high)
+        return True
 
 
-def _runs(users: dict[int, int]) -> list[list[int]]:
-    """Neighbouring granules, in pieces of at most _CHUNK."""
-    runs: list[list[int]] = []
-    for granule in sorted(users):
-        if runs and granule == runs[-1][-1] + 1 and len(runs[-1]) < _CHUNK:
-            runs[-1].append(granule)
-        else:
-            runs.append([granule])
-    return runs
-
-
-def _look(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...], users: dict[int, int]) -> IRValue:
-    """Compares the granules' states and marks those that pass; whether all do.
-
-    A read passes if each granule is last touched before the barrier, or read since by just these lanes, or by other
-    warps; a write if each is last touched before the barrier or never.
-    """
-    granule_log2 = t.unit.shared_granule_log2
-    if a.bytes_ < 1 << granule_log2:
-        return IRValue("i1", "false")
-    inside = _inside(t, a, base, offsets)
-    look, end = t.new_label("look"), t.new_label("looked")
-    outside_at = t.label_now
-    t.branch(inside, look, end, likely=True, then=look)
-    wide = t.resize(base, "i64", signed=True)
-    index = t.binary("ashr", wide, t.like(wide, granule_log2))
-    shadow = t.offset(t.field("shadow", "ptr"), t.shl(index, 2))
-    epoch, me = clock(t, t.warp_index)
-    runs = _runs(users)
-    arms = [(IRValue("i1", "false"), outside_at)]
-    if a.is_load and len(runs) >= _WORTH_A_GLANCE:
-        arms += _glances(t, a, base, shadow, runs, epoch, end)
-    verdicts: dict[int, IRValue] = {}
-    for run in runs:
-        lanes = 0 if len(run) == 1 else len(run)
-        pointer = t.offset(shadow, run[0] * 4)
-        state = t.load("i32", pointer, lanes)
-        new, fine = _judged(t, a, state, _mine(t, a, me, [users[g] for g in run], lanes), epoch)
-        # marking what passes is right even if another granule does not: the exact rules leave the same mark
-        t.store_where(fine, new, pointer, state)
-        verdicts[lanes] = t.and_(verdicts[lanes], fine) if lanes in verdicts else fine
-    arms.append((_all(t, verdicts), t.label_now))
+def _examined(p: _Pattern, loads: list[MemoryAccess]) -> dict[int, IRValue]:
+    """Examines loads; for each size of theirs, what stands for the register's address."""
+    t, host = p.t, p.host()
+    fine = passes(t, loads[0], p.base, granules_of(loads, p.offsets, t.unit.shared_granule_log2), p.inside(loads[0]))
+    one_by_one, elsewhere, end = (t.new_label(name) for name in ("onebyone", "elsewhere", "examined"))
+    quick_at = t.label_now
+    t.branch(fine, end, one_by_one, likely=True, then=one_by_one)
+    masks = [account(t, m, "shared", p.lanes(m), ALL_LANES) for m in loads]
+    everybody = masks[0]
+    for mask in masks[1:]:
+        everybody = t.and_(everybody, mask)
+    known_at = t.label_now
+    t.branch(t.icmp("eq", everybody, ALL_LANES), end, elsewhere, likely=True, then=elsewhere)
+    layouts = {size: _laid_out(p, [m for m in loads if m.bytes_ == size]) for size in sorted({m.bytes_ for m in loads})}
+    for m, mask in zip(loads, masks, strict=True):
+        layouts[m.bytes_].fill(p, m, mask)
+    last_at = t.label_now
     t.br(end, then=end)
-    return t.phi(*arms)
+    return {size: t.phi((host, quick_at), (host, known_at), (x.base, last_at)) for size, x in layouts.items()}
 
 
-def _glances(
-    t: Translator, a: MemoryAccess, base: IRValue, shadow: IRValue, runs: list[list[int]], epoch: IRValue, end: str
-) -> list[tuple[IRValue, str]]:
-    """Goes to `end` where several warps are known to have read all granules since the barrier, and notes that.
+@dataclass(frozen=True)
+class _Layout:
+    """What loads of one size give where some lanes are outside, laid out as shared memory is."""
 
-    The note says for which barrier of which block and for which address; it lies in the access's site, which shared
-    memory has no other use for. Only a race could make it wrong, and that the other side tells.
-    """
-    note = t.offset(t.field("sites", "ptr"), 24 * a.site)
-    now = t.or_(t.shl(t.resize(epoch, "i64"), 32), t.resize(t.resize(base, "i32"), "i64"))
-    block = t.add_const(t.load("i64", t.offset(WORKER, L.field("block"))), 1)
-    noted = t.and_(t.icmp("eq", t.load("i64", note), now), t.icmp("eq", t.load("i64", t.offset(note, 8)), block))
-    first, closer, write = t.new_label("glance"), t.new_label("closer"), t.new_label("note")
-    noted_at = t.label_now
-    t.branch(noted, end, first, then=first)
-    t.branch(_glance(t, shadow, runs, epoch), write, closer, then=write)
-    t.store(now, note)
-    t.store(block, t.offset(note, 8))
-    t.br(end, then=closer)
-    return [(IRValue("i1", "true"), noted_at), (IRValue("i1", "true"), write)]
+    base: IRValue
+    """what stands for the register's address (i64)"""
+
+    def fill(self, p: _Pattern, a: MemoryAccess, mask: IRValue) -> None:
+        """Puts down what the lanes of a load get: those that may not go on get zeros."""
+        t = p.t
+        real = t.add(t.resize(p.lanes(a), "i64"), t.splat(shared_base(t)))
+        at = t.add(t.splat(self.base), constants("i64", [o + a.address.offset for o in p.offsets]))
+        gather_scatter(t, a, at, gather_scatter(t, a, real, None, mask), ALL_LANES)
 
 
-def _glance(t: Translator, shadow: IRValue, runs: list[list[int]], epoch: IRValue) -> IRValue:
-    """Whether several warps have read all granules since the barrier: then one more reader changes nothing."""
-    verdicts: dict[int, IRValue] = {}
-    for run in runs:
-        lanes = 0 if len(run) == 1 else len(run)
-        state = t.load("i32", t.offset(shadow, run[0] * 4), lanes)
-        same = t.icmp("eq", state, _several(t, t.splat(epoch, lanes) if lanes else epoch))
-        verdicts[lanes] = t.and_(verdicts[lanes], same) if lanes in verdicts else same
-    return _all(t, verdicts)
-
-
-def _all(t: Translator, verdicts: dict[int, IRValue]) -> IRValue:
-    passed = IRValue("i1", "true")
-    for fine in verdicts.values():
-        passed = t.and_(passed, t.all_true(fine))
-    return passed
-
-
-def _several(t: Translator, epoch: IRValue) -> IRValue:
-    """State of a granule that several warps have read since the barrier."""
-    return t.or_(epoch, t.like(epoch, SEVERAL_READERS))
-
-
-def _judged(t: Translator, a: MemoryAccess, state: IRValue, mine: IRValue, epoch: IRValue) -> tuple[IRValue, IRValue]:
-    """(state to leave behind, whether the access is fine) for a run of granules."""
-    before = t.splat(epoch, state.lanes) if state.lanes else epoch
-    if not a.is_load:
-        return mine, may_write(t, state, before)
-    alone, was_read, elsewhere = may_read(t, state, mine, before)
-    return t.select(alone, mine, _several(t, before)), t.or_(alone, t.and_(was_read, elsewhere))
-
-
-def _mine(t: Translator, a: MemoryAccess, me: IRValue, users: list[int], lanes: int) -> IRValue:
-    """What this access leaves behind in each granule of a run."""
-    marks = [(L.MANY_LANES if user == _MANY else user) | a.kind << L.KIND_SHIFT for user in users]
-    return t.or_(t.splat(me, lanes), constants("i32", marks)) if lanes else t.or_(me, constant("i32", marks[0]))
-
-
-def _inside(t: Translator, a: MemoryAccess, base: IRValue, offsets: tuple[int, ...]) -> IRValue:
-    """Whether all accesses of this block through the same base lie in shared memory and are aligned; on the main
-    path."""
-    key = ("inside shared", base.text)
-    if key not in t.scratch:
-        low, high, aligned = extent(t, a, offsets)
-        wide = t.resize(base, "i64", signed=True)
-        ok = t.icmp("ule", t.add_const(wide, high), t.field("shared_bytes", "i64"))
-        ok = t.and_(ok, t.icmp("sge", t.add_const(wide, low), constant("i64", 0)))
-        if aligned > 1:
-            ok = t.and_(ok, t.icmp("eq", t.and_const(wide, aligned - 1), constant("i64", 0)))
-        t.scratch[key] = ok
-    return t.scratch[key]
+def _laid_out(p: _Pattern, loads: list[MemoryAccess]) -> _Layout:
+    """Room for loads of one size, and for the lines around them that a pattern may be picked out of."""
+    size, places = loads[0].bytes_, [m.address.offset + o for m in loads for o in p.offsets]
+    low, high = min(places) - LINE, max(places) + size + LINE
+    area = p.t.area(f"loads of {size}", high - low)
+    return _Layout(p.t.add_const(p.t.convert("ptrtoint", area, "i64"), -low))

@@ -8,6 +8,7 @@ the plan that turns the counter array into named counters.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 
 from ptxsim.analysis.effects import (
@@ -41,6 +42,7 @@ from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
 from ptxsim.codegen.floating import computed_floats
 from ptxsim.codegen.full import Full
+from ptxsim.codegen.grids import find_products, sums_in_order
 from ptxsim.codegen.layout import MAX_BLOCKS, context_layout
 from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.outlined import Outlined
@@ -51,7 +53,20 @@ from ptxsim.errors import KernelTooLarge
 from ptxsim.isa import TEXTURE
 from ptxsim.kernel.liveness import live_before
 from ptxsim.syntax.bulk import is_bulk
-from ptxsim.syntax.program import Barrier, Block, Immediate, Instruction, Jump, Kernel, Special, Terminator, retargeted
+from ptxsim.syntax.program import (
+    Address,
+    Barrier,
+    Block,
+    Immediate,
+    Instruction,
+    Jump,
+    Kernel,
+    Register,
+    Special,
+    Terminator,
+    bytes_of,
+    retargeted,
+)
 
 __all__ = ["Options", "Translation", "translate"]
 _LONG, _LONG_CHECKED = 1_200, 600
@@ -145,11 +160,14 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
     clusters = in_clusters(kernel)
+    grids = find_products(kernel, partial(_word_offsets, analysis), lambda name: not analysis.of(name).known)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     return Unit(
         kernel, block, analysis, Options(),
-        context_layout(kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames)), pointer_roots(kernel),
-        frames=frames,
+        context_layout(
+            kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames), sums_in_order(grids.values())
+        ),
+        pointer_roots(kernel), frames=frames, grids=grids,
         global_granule_log2=granule_log2(kernel, frozenset({"global", "generic"})),
         shared_granule_log2=granule_log2(kernel, frozenset({"shared", "generic"})),
         named=_is_named(kernel),
@@ -168,6 +186,15 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         early_uses=early_uses(kernel),
         textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
+
+
+def _word_offsets(analysis: LaneAnalysis, i: Instruction) -> tuple[int, ...] | None:
+    """What lanes add to the address of a load of words in shared memory, where that is known."""
+    where = i.operands[1] if i.opcode in ("ld", "ldu") and i.space == "shared" else None
+    if not isinstance(where, Address) or not isinstance(where.base, Register) or bytes_of(i.type) != 4:
+        return None
+    pattern = analysis.of(where.base.name)
+    return pattern.offsets if pattern.scalar else None
 
 
 def _is_named(kernel: Kernel) -> bool:

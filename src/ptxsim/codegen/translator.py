@@ -77,6 +77,7 @@ class Translator(Builder):
         """values computed once per block"""
         self.groups: dict[object, Any] = {}
         """accesses of the block that were examined together"""
+        self._sites: dict[int, int] = {}
         self.stores = 0
         """how many instructions so far may have changed shared memory"""
         self.carry: IRValue | None = None
@@ -85,6 +86,16 @@ class Translator(Builder):
         self.position = 0
         self.execution_cell = 0
         self.lanes_cell = 0
+
+    def site_of(self, i: Instruction, space: str, access: str) -> int:
+        """The site of a load or store in this function."""
+        if id(i) not in self._sites:
+            self._sites[id(i)] = self.unit.site(i, space, access)
+        return self._sites[id(i)]
+
+    def loads_factors(self, a: Any, offsets: tuple[int, ...], place: IRValue) -> bool:
+        """Loads what a product multiplies; False where a load serves no product. `place`: the register's address."""
+        return False
 
     # -- registers ------------------------------------------------------------------------------------------------
     def storage(self, register: str) -> str:

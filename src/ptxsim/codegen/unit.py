@@ -17,6 +17,7 @@ from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import SharedRequest
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
+from ptxsim.codegen.grids import OuterProduct
 from ptxsim.codegen.tensor_products import MatrixFrame
 from ptxsim.syntax.program import Barrier, Block, Branch, Instruction, Kernel, Register, Switch, WarpBarrier
 
@@ -154,6 +155,8 @@ class Unit:
     """whether the kernel uses texture or surface objects, so that workers need their table"""
     library: dict[str, str] = field(default_factory=dict)
     """functions for tensor cores that this kernel calls, by name: IR text; they are compiled apart from it"""
+    grids: Mapping[int, OuterProduct] = field(default_factory=dict)
+    """number of a basic block -> the product that its multiply-adds are"""
     frames: tuple[MatrixFrame, ...] = ()
     """lists of registers that `full` keeps as matrices"""
     long: bool = False
@@ -162,6 +165,11 @@ class Unit:
     """whether the host has 32 vector registers of 64 bytes"""
     symbol_slots: dict[str, int] = field(default_factory=dict)
     """module variable -> offset of its address behind the kernel's parameters"""
+
+    @cached_property
+    def grid_sums(self) -> frozenset[str]:
+        """Registers that live in the warp's context because products add to them there."""
+        return frozenset(name for grid in self.grids.values() for row in grid.sums for name in row)
 
     @cached_property
     def reads_sums(self) -> bool:

@@ -78,11 +78,12 @@ def _product(t: Either, i: Instruction) -> None:
     t.count("tensor_pipe_instructions", line, per_warp=1)
     t.count("tensor_operations", line, per_warp=p.operations)
     chain = () if t.masked else t.scratch.setdefault("chains", chains(t.block)).get(t.position, ())
+    step = chain.index(t.position) if chain else 0
     place_a, place_b = _places(s)
     with whole_warp(t, i):
         _report(t, i, s)
         t.scratch["product", t.position] = _Ready(
-            uniform(t, i, s.adds, "pred"), _a(t, i, p, s), _wide(t, i, p, place_b, uniform(t, i, s.b, "u64"))
+            uniform(t, i, s.adds, "pred"), _a(t, i, p, s, step), _wide(t, i, p, place_b, uniform(t, i, s.b, "u64"))
         )
         if not chain or t.position == chain[-1]:
             _compute(t, i, p, place_a, [t.scratch["product", k] for k in chain or (t.position,)])
@@ -101,11 +102,11 @@ def _report(t: Either, i: Instruction, s: Sources) -> None:
     tell_async(t, L.AsyncEvent.PRODUCT, t.warp_index(), t.active, *words)
 
 
-def _a(t: Either, i: Instruction, p: WarpgroupProduct, s: Sources) -> IRValue:
-    """A's descriptor, or its registers as a matrix that stays as it is until the end of the chain."""
+def _a(t: Either, i: Instruction, p: WarpgroupProduct, s: Sources, step: int) -> IRValue:
+    """A's descriptor, or its registers as a matrix, each step's own, that stays until the end of the chain."""
     if not s.a_in_registers:
         return uniform(t, i, s.a, "u64")
-    return matrix_in_memory(t, s.a, MatrixForm(p.fragment("a"), "row"), f"a {t.position % _MOST_STEPS}")
+    return matrix_in_memory(t, s.a, MatrixForm(p.fragment("a"), "row"), f"a {step}")
 
 
 def _wide(t: Either, i: Instruction, p: WarpgroupProduct, place: Place, descriptor: IRValue) -> IRValue:

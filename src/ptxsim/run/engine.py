@@ -44,6 +44,7 @@ from ptxsim.record import LaunchRecord, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.shadows import hand_on, new_shadow
 from ptxsim.run.snapshot import Snapshot
 from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
@@ -63,6 +64,8 @@ _Key = tuple[Triple, Options, bool]
 Lines = dict[int, dict[str, int]]
 """Counters by source line."""
 _COUNTS_KEPT, _MOST_RESTING = 64, 4
+_PIECE = 1 << 13
+"""Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -304,6 +307,8 @@ class Launching:
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
+            if heap is None:  # a view of the heap keeps its shadow
+                hand_on([*workers[0].shadows.values()])
             self.engine.rest(workers)
         return record
 
@@ -417,12 +422,11 @@ class Launching:
         return (range(first, min(first + self.together, self.terms.blocks)) for first in firsts)
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:
-        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero,
-        mapped lazily."""
+        """Race shadow of each allocation that may be written: one u64 per granule (8 in the exact shadow), zero."""
         if not self.options.check:
             return {}
         granule, words = self.unit.global_granule_log2, L.EXACT_CELL_BYTES // 8 if self.options.exact else 1
-        return {a.address: np.zeros(((a.nbytes >> granule) + 2) * words, np.uint64) for a in written}
+        return {a.address: new_shadow(((a.nbytes >> granule) + 2) * words) for a in written}
 
     # -- account --------------------------------------------------------------------------------------------------
     def _hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
@@ -492,12 +496,18 @@ def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
     """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
-    found = []
-    for allocation in written:
-        accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
-        if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
-            found.append(allocation.name)
-    return tuple(found)
+    return tuple(a.name for a in written if a.address in shadows and _shows_a_store(shadows[a.address]))
+
+
+def _shows_a_store(shadow: np.ndarray) -> bool:
+    """Whether some granule was stored to or updated: in pieces, for most arrays tell that in the first."""
+    for first in range(0, len(shadow), _PIECE):
+        piece = shadow[first : first + _PIECE]
+        if piece.any():
+            accessed, kind, before = _accesses(piece)
+            if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
+                return True
+    return False
 
 
 def _printed(buffers: list[bytes], memory: Memory) -> str:

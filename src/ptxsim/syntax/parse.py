@@ -357,6 +357,8 @@ class _Body:
                 operands = tuple([cache[piece] for piece in _pieces(operand_text)])
             except KeyError:
                 operands = tuple([self.operand(piece, modifiers) for piece in _pieces(operand_text)])
+        if opcode in ("ld", "st") and "{" in operand_text:  # a vector of one is its element: so Triton writes it
+            operands = tuple([o.elements[0] if isinstance(o, Vector) and len(o.elements) == 1 else o for o in operands])
         made = Instruction(opcode, modifiers, operands, guard, reader.source, line)
         self.body.append(replace(made, selectors=selectors) if any(selectors) else made)
 

@@ -19,18 +19,9 @@ def segments(rng: np.random.Generator, n: int, count: int) -> npt.NDArray[np.uin
     return np.searchsorted(cuts, np.arange(n), side="right").astype(np.uint32)
 
 
-def atomic_lanes(run: RunResult, space: str, *, nbytes: int = 4) -> int:
-    """Lanes that execute atomics on "global" or "shared" memory, all launches together.
-
-    Counted in lines that have atomics; what such a line loads and stores besides is taken off, by `nbytes` a lane.
-    """
-    kinds = ("global_atomic", "global_reduction") if space == "global" else ("shared_atomic",)
-    found = 0
-    for counters in run.lines.values():
-        if any(counters[f"{kind}_requests"] for kind in kinds):
-            moved = counters[f"{space}_load_bytes"] + counters[f"{space}_store_bytes"]
-            found += max(0, counters[f"thread_instructions_memory_{space}"] - moved // nbytes)
-    return found
+def atomic_lanes(run: RunResult, space: str) -> int:
+    """Lanes that execute atomics on "global" or "shared" memory, all launches together."""
+    return int(run.counters[f"{space}_atomic_lanes"])
 
 
 def scanned(x: np.ndarray, span: int = SPAN) -> npt.NDArray[np.float64]:
@@ -68,8 +59,7 @@ def require_additions(kernel: Submission, run: RunResult, *, each: float, by_war
     kernel.within(WARP * warps - lanes, idle * spans, "lanes that rest in arithmetic")
 
 
-def require_few_conflicts(kernel: Submission, run: RunResult, *, each: float) -> None:
-    """Raise Judgement (PERF) for more extra passes of shared memory than `each` for one request of a warp."""
-    counters = run.counters
-    requests = counters.shared_load_requests + counters.shared_store_requests
-    kernel.within(counters.shared_bank_conflicts, each * requests, "extra passes of shared memory")
+def require_few_conflicts(kernel: Submission, run: RunResult, *, each: int) -> None:
+    """Raise Judgement (PERF) for more extra passes of shared memory than `each` for each `SPAN` elements."""
+    spans = -(-run.outputs["y"].size // SPAN)
+    kernel.within(run.counters.shared_bank_conflicts, each * spans, "extra passes of shared memory")

@@ -83,7 +83,7 @@ def additions_by_atomics(n: int = 65536) -> dict[str, dict[str, tuple[int, int]]
 
 
 def _lanes(counted: RunResult) -> tuple[int, int]:
-    return atomic_lanes(counted, "global", nbytes=1), atomic_lanes(counted, "shared")
+    return atomic_lanes(counted, "global"), atomic_lanes(counted, "shared")
 
 
 def draw_atomics(found: Mapping[str, Mapping[str, tuple[int, int]]]) -> Figure:

@@ -100,6 +100,6 @@ def _text(name: str, words: dict[str, str]) -> str:
 
 def _update_readme(root: Path) -> None:
     """The README's table of labs names the new one, where the checkout has the script that writes it."""
-    script = root / "scripts" / "readme_tables.py"
-    if script.is_file():
-        subprocess.run([sys.executable, str(script)], check=False, capture_output=True, cwd=root)
+    if (root / "scripts" / "pages.py").is_file():
+        command = [sys.executable, "-m", "scripts.pages", "readme_tables"]
+        subprocess.run(command, check=False, capture_output=True, cwd=root)

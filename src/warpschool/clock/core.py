@@ -1,7 +1,7 @@
 """One multiprocessor, cycle by cycle: four schedulers, their pipes, the load/store unit, L1, and its share of what lies
 behind it.
 
-It walks the streams that the interpreter wrote (`interpreter.STREAM`). A warp issues its next instruction when its
+It walks the streams that the interpreter wrote (`interpreter.layout`). A warp issues its next instruction when its
 stall
 count has run out, the scoreboards that the instruction waits for are clear, its pipe is free and its queue has room.
 Times are in cycles of the multiprocessor's clock.
@@ -9,7 +9,7 @@ Times are in cycles of the multiprocessor's clock.
 
 from __future__ import annotations
 
-from warpschool.clock.interpreter import (
+from warpschool.clock.interpreter.layout import (
     BULK_ACROSS,
     BULK_STORE,
     BY_TOKEN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.clock.interpreter import CHUNK_WORDS, EVENT_BULK, EVENT_SYNC
+from warpschool.clock.interpreter.layout import CHUNK_WORDS, EVENT_BULK, EVENT_SYNC
 from warpschool.clock.native import i64, lshr, native
 from warpschool.clock.trace import BlockTrace
 

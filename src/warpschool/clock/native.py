@@ -465,19 +465,19 @@ def _named(node: ast.expr) -> str:
 
 
 def _reached(first: Native) -> dict[str, Native]:
-    """The function and all that it calls."""
+    """The function and all that it calls, in the same order in every process: the compile cache goes by the text."""
     found, todo = {}, [first]
     while todo:
         one = todo.pop()
         if one.name in found:
             continue
         found[one.name] = one
-        names = {
+        names = [
             node.func.id
             for node in ast.walk(one.tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-        }
-        todo += [f for name in names if isinstance(f := one.function.__globals__.get(name), Native)]
+        ]
+        todo += [f for name in dict.fromkeys(names) if isinstance(f := one.function.__globals__.get(name), Native)]
     return found
 
 

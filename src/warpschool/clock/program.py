@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from warpschool.clock import interpreter as it
+from warpschool.clock.interpreter import layout as it
 from warpschool.clock.sass import Function, Instruction, Operand
 
 PREDICATE_BIT = it.ROWS
@@ -64,7 +64,7 @@ UNMODELLED = frozenset("BRX JMX SUATOM STAS".split())
 
 @dataclass
 class Program:
-    """`code` has a row of `interpreter.FIELDS` words for each instruction. `pool` says what each constant's row holds:
+    """`code` has a row of `layout.FIELDS` words for each instruction. `pool` says what each constant's row holds:
     ("imm", bits), or ("c", bank, byte offset)."""
 
     function: Function

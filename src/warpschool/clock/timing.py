@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpschool.clock import core, interpreter as it
+from warpschool.clock import core
+from warpschool.clock.interpreter import layout as it
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
 from warpschool.clock.sass import Function, Instruction

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxsim.tensormap import BYTES as MAP_BYTES, ELEMENTS, TensorMap
-from warpschool.clock import interpreter as it
+from warpschool.clock.interpreter import layout as it, run_block
 from warpschool.clock.program import Program
 from warpschool.errors import WarpschoolError
 
@@ -61,13 +61,13 @@ class KernelLaunch:
 
 @dataclass(frozen=True)
 class BlockTrace:
-    """One block's streams, see `interpreter.STREAM`: warp `w` begins in chunk `first[w]` of `stream`."""
+    """One block's streams, see `interpreter.layout`: warp `w` begins in chunk `first[w]` of `stream`."""
 
     stream: np.ndarray
     first: np.ndarray
     issued: int
     events: np.ndarray
-    """for each instruction, whether a word of an event follows it (`interpreter.EVENT_*`)"""
+    """for each instruction, whether a word of an event follows it (`layout.EVENT_*`)"""
 
 
 class Tracer:
@@ -148,7 +148,7 @@ class Tracer:
         self.shared[:] = 0
         self.fixed[it.L_RANK] = self._rank(block)
         while True:
-            found = it.run_block(
+            found = run_block(
                 self.code, regs, self.pool.reshape(-1), preds.reshape(-1), state_of.reshape(-1), stream, state,
                 self.fixed,
                 self.arrays, self.memory, self.shared, self.local, self.bank3, np.array(block, np.int64), barriers,
@@ -209,7 +209,7 @@ def _bank0(program: Program, launch: KernelLaunch) -> bytes:
 
 
 def _maps(program: Program, launch: KernelLaunch) -> tuple[np.ndarray, int]:
-    """The tensor maps among the parameters, as rows of `interpreter.MAP_WORDS`, and how many there are."""
+    """The tensor maps among the parameters, as rows of `layout.MAP_WORDS`, and how many there are."""
     rows = []
     for offset, value in zip(program.function.parameters, launch.arguments, strict=True):
         if value.nbytes != MAP_BYTES:

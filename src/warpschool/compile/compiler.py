@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ptxsim import cache
 from warpschool.compile.beside import headers_within
 from warpschool.compile.host_code import device_part, has_host_code, shifts
-from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, parse_log, render
+from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, at_include, parse_log, render
 from warpschool.compile.source import (
     advice_on_headers,
     check_options,
@@ -314,6 +314,7 @@ class _Job:
         cut = len(log) > self.limits.log_bytes
         log = log[: self.limits.log_bytes]
         found = parse_log(log, name=self.name, source=self.source, shifts=shifts(self.source))
+        found = at_include(found, name=self.name, source=self.source)
         if answer.result == "NVRTC_ERROR_COMPILATION" and found:
             text = render(found) + ("\n(the compiler's log was cut here)" if cut else "")
             return CompileError(text, diagnostics=found, log=log, next_step=advice_on_headers(self.source))

@@ -109,8 +109,11 @@ _CARET = re.compile(r"^\s+\^\s*$")
 _NO_SHIFTS: Mapping[int, int] = MappingProxyType({})
 _CANDIDATE = re.compile(r"(?i)\bnote #\d+-D: ")
 _UNSET = re.compile(r"""variable ["'](\w+)["'] is (?:used before its value is set|uninitialized when used here)""")
+_INCLUDE = re.compile(r"\s*#\s*include\s*[<\"](?P<header>[^>\"\n]+)[>\"]")
 _QUOTED = re.compile(r"""["']([^"'\n]+)["']""")
 _ADVICE = (
+    (re.compile(r'^namespace "std" has no member "(?:min|max)"'),
+     'namespace "std" has none here: min and max need neither std:: nor a header in device code'),
     (re.compile(r"^A function without execution space annotations"),
      "a function needs __device__ (a helper) or __global__ (a kernel) in front of it"),
     (re.compile(r"^A namespace scope variable without memory space annotations"),
@@ -171,6 +174,20 @@ def parse_log(log: str, *, name: str, source: str, shifts: Mapping[int, int] = _
             found[-1][1].append(row)
     finished = (_finish(head, tail, name, lines, shifts) for head, tail in found)
     return tuple(dict.fromkeys(finished))  # the same message at the same place once
+
+
+def at_include(found: tuple[Diagnostic, ...], *, name: str, source: str) -> tuple[Diagnostic, ...]:
+    """The diagnostics; where the first error is in one of CUDA's headers, behind one for the line that includes it."""
+    first = next((one for one in found if one.severity != "warning"), None)
+    is_instance = first is not None and any("instantiation" in note for note in first.notes)  # of the file's own code
+    if first is None or not first.file.startswith("<") or is_instance:
+        return found
+    folder = first.file[1:].split("/")[0].rstrip(">")
+    for number, text in enumerate(source.split("\n"), start=1):
+        if (match := _INCLUDE.match(text)) and match["header"].split("/")[0] == folder:
+            said = f"<{match['header']}> does not compile in a kernel file, which is compiled for the device alone"
+            return (Diagnostic(name, number, text.find("#") + 1, "error", said, text), *found)
+    return found
 
 
 def render(diagnostics: tuple[Diagnostic, ...]) -> str:

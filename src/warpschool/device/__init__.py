@@ -1,10 +1,11 @@
 """Where kernels run: one interface, two devices, the simulator ("sim") and the GPU ("gpu", through CuPy).
 
 `get_device` finds a device, `RawModule` compiles CUDA C++ for it, `module.get_function(name)` gives a `Kernel`, and a
-call of the kernel gives a `Launch` with counters, hazards and printed text.
+call of the kernel gives a `Launch` with counters, hazards and printed text. `PtxModule` takes PTX instead;
+`warpschool.device.triton` makes such of Triton's kernels.
 """
 
-from warpschool.device.module import Kernel, Launch, RawModule, get_device, gpu_problem, repeated
+from warpschool.device.module import Kernel, Launch, PtxModule, RawModule, get_device, gpu_problem, repeated
 from warpschool.device.protocol import Device, DeviceArray, LaunchOptions
 from warpschool.device.sim import SimDevice
 
@@ -14,6 +15,7 @@ __all__ = [
     "Kernel",
     "Launch",
     "LaunchOptions",
+    "PtxModule",
     "RawModule",
     "SimDevice",
     "get_device",

@@ -6,6 +6,7 @@ and a call returns a `Launch`.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ from warpschool.device.protocol import (
     UnmeasuredText,
     checked_dtype,
 )
-from warpschool.errors import ArgumentError, ContractError, DeviceUnavailable, EntryError, LaunchError
+from warpschool.errors import ArgumentError, CompilerLacks, ContractError, DeviceUnavailable, EntryError, LaunchError
 from warpschool.suggest import did_you_mean
 
 
@@ -201,6 +202,31 @@ class RawModule:
 
     def __repr__(self) -> str:
         return f"RawModule({self.name!r}, device={self.device.name!r})"
+
+
+class PtxModule(RawModule):
+    """PTX that something else has made, as a module: another compiler's, or written by hand.
+
+    `name` is the file that its `.loc` lines are of, `compiler` who made it, `arch` for which GPU ("sm_80"). Kernels
+    are asked for by the names that they have in the PTX, and arguments are converted to its types. Registers and
+    occupancy are not known of it.
+    """
+
+    def __init__(
+        self, ptx: str, *, name: str = "kernel.ptx", device: str | Device = "auto", arch: str = "sm_80",
+        compiler: str = "PTX",
+    ) -> None:  # fmt: skip
+        super().__init__("", name=name, device=device, arch=arch)
+        key = hashlib.sha256(ptx.encode()).hexdigest()
+        self._given = Compiled(ptx=ptx, arch=arch, compiler=compiler, name=name, source="", log="", key=key)
+
+    @property
+    def compiled(self) -> Compiled:
+        return self._given
+
+    def resources(self, arch: str) -> dict[str, Resources]:
+        """Raises CompilerLacks: what ptxas would make of it is not asked."""
+        raise CompilerLacks(f"{self.name} came as PTX: its registers and spills are not known")
 
 
 class Kernel:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ptxsim.limits import WARP
 from warpschool.counters import ratio
 from warpschool.grading.submission import Submission
@@ -45,10 +47,13 @@ def require_wide(kernel: Submission, run: RunResult, *kinds: str, fraction: floa
 def barriers_per_block(run: RunResult) -> float:
     """Barriers that a block passes, on average over the blocks of the launch that has most of them.
 
-    Each warp counts once; an arrival at a barrier object is one too. Launches without work thin nothing out.
+    Each warp counts once; an arrival at a barrier object is one too. Launches without work thin nothing out, and
+    threads beyond one for each element of all arrays do not count.
     """
+    elements = sum(prod(array.shape) for array in run.plan.arrays.values() if array.shape is not None)
+    most = -(-elements // WARP)
     return max(
-        ratio(launch.counters.block_barriers, launch.blocks * -(-launch.threads_per_block // WARP))
+        ratio(launch.counters.block_barriers, min(most, launch.blocks * -(-launch.threads_per_block // WARP)))
         for launch in run.launches
     )
 

@@ -162,7 +162,7 @@ _OF_CAUSE: Mapping[str, Hints] = {
     "factor": (
         "Every wrong element is off by the same factor. What is counted twice, or divided once too often?",
         "A factor of 2: both halves of a loop or of a warp add the same; 1 / n: a mean in place of a sum; alpha or a "
-        "scale that is applied twice or forgotten.",
+        "scale that is applied twice or forgotten; a factor of -1: `-=` for `+=`, or a difference the other way round.",
         "each product once: for (k = 0; k < K; ++k) sum += a[k] * b[k]; then alpha * sum + beta * C",
     ),
     "offset": (

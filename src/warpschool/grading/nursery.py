@@ -37,6 +37,8 @@ _LOADED = (
     "warpschool.harness.launcher", "warpschool.notebook.cells", "numpy.random", "pytest", "email.parser", "pdb",
     "IPython.core.interactiveshell", "IPython.utils.capture",
 )  # fmt: skip
+_LOADED_FOR = {"warpschool.grading.python_child": ("matplotlib.pyplot", "matplotlib_inline.backend_inline")}
+"""What is imported when a module is asked for the first time: notebooks draw, checks of kernels do not."""
 _PR_SET_PDEATHSIG = 1
 _MOST_REQUEST, _MOST_FILES = 1 << 17, 32
 _END_S = 2.0
@@ -119,7 +121,8 @@ def _environment() -> dict[str, str]:
     """What loading needs of this process's own; forks could read all of it."""
     paths = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    return {**kept, **({"PYTHONPATH": os.pathsep.join(paths)} if paths else {})}
+    path = {"PYTHONPATH": os.pathsep.join(paths)} if paths else {}
+    return {"MPLBACKEND": "Agg", **kept, **path}  # as cells have it: it is read when matplotlib is imported
 
 
 _open: list[Nursery] = []
@@ -189,10 +192,11 @@ def main() -> None:
             _reap()
             if not data:
                 return
-            me = os.getpid()
+            request, me = json.loads(data), os.getpid()
+            _import(_LOADED_FOR.pop(request["module"], ()))
             if os.fork() == 0:
                 requests.close()
-                _keep(json.loads(data), files, me)
+                _keep(request, files, me)
             for file in files:
                 os.close(file)
 
@@ -207,13 +211,18 @@ def _reap() -> None:
 def load() -> None:
     """Import what checks need; nothing that depends on a course or a submission."""
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
-    for name in (*_LOADED, *plugins):
+    importlib.import_module("ptxsim").prepare()  # what every kernel calls, in machine code
+    _import((*_LOADED, *plugins))
+    importlib.import_module("warpschool.grading.runner").code_hash()
+
+
+def _import(names: Sequence[str]) -> None:
+    for name in names:
         with contextlib.suppress(ImportError):  # in another version of a library; a fork then loads what it needs
             importlib.import_module(name)
-    importlib.import_module("ptxsim").prepare()  # what every kernel calls, in machine code
-    importlib.import_module("warpschool.grading.runner").code_hash()
-    gc.collect()
-    gc.freeze()  # a fork that collects garbage would touch, and so copy, every page
+    if names:
+        gc.collect()
+        gc.freeze()  # a fork that collects garbage would touch, and so copy, every page
 
 
 def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:

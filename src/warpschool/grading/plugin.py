@@ -31,7 +31,7 @@ from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError, ToolMissing, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, info_of
 from warpschool.grading.folders import Submitted, find_submissions
-from warpschool.grading.hints import fault_hints
+from warpschool.grading.hints import Hints, fault_hints
 from warpschool.grading.program import ProgramSubmission, load_program
 from warpschool.grading.program_build import ProgramFile, build_program
 from warpschool.grading.result import Criterion
@@ -406,8 +406,14 @@ class CriteriaRecorder(_Outcomes):
         of_step = {one.about: one.hint for one in self._infos.values() if one.about is not None and one.hint}
         return _criterion(
             info, told, measured=tuple(self._measured[key]), wrong=told.wrong, code=self._code(told.line),
-            hint=info.hint if told.secret else fault_hints(told, of_step=of_step) or info.hint,
+            hint=info.hint if told.secret else fault_hints(told, of_step=of_step) or self._own_hint(info, told),
         )  # fmt: skip
+
+    def _own_hint(self, info: CriterionInfo, told: Judgement) -> Hints:
+        """The criterion's hints; of wrong results in one about races and the like, those of the first about answers."""
+        if told.verdict is not Verdict.WA or info.about in (None, Verdict.WA):
+            return info.hint
+        return next((one.hint for one in self._infos.values() if one.about is None and one.hint), info.hint)
 
     def _code(self, line: int) -> str:
         return readable(self._lines[line - 1].rstrip()[:200]) if 1 <= line <= len(self._lines) else ""

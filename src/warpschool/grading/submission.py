@@ -545,7 +545,7 @@ class Submission:
         found = [hazard for hazard in run.hazards if not kinds or _ASKED_AS.get(hazard.kind, hazard.kind) in kinds]
         if not found:
             return
-        gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
+        gravest = _to_tell(found)
         unset = self._unset(run)
         if unset and gravest.kind == "out-of-bounds":
             said = f"{unset[0]}: {gravest.message}"
@@ -680,6 +680,14 @@ def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -
         return rng.uniform(-1, 1, shape).astype(dtype)
     low, high = {"b": (0, 2), "i": (-8, 8)}.get(dtype.kind, (0, 8))
     return rng.integers(low, high, shape).astype(dtype)
+
+
+def _to_tell(found: list[Finding]) -> Finding:
+    """The gravest hazard; of races behind a barrier that not all threads reach, the barrier, which is their cause."""
+    gravest = min(found, key=lambda hazard: verdict_of_hazard(hazard.kind).rank)
+    if verdict_of_hazard(gravest.kind) is Verdict.RACE:
+        return next((hazard for hazard in found if hazard.kind == "divergent-barrier"), gravest)
+    return gravest
 
 
 def _atomics(counters: Counters) -> int:

@@ -193,7 +193,8 @@ def judge(error: BaseException, *, has_inline_asm: bool = False) -> Judgement:
         seen = f"judged with NVRTC only: {error.message}"
     if verdict is Verdict.SE and not isinstance(error, errors.WarpschoolError):
         seen = f"{type(error).__name__}: {seen}"
-    diagnosed = (one for one in getattr(error, "diagnostics", ()) if one.severity != "warning")
+    told = getattr(error, "diagnostics", ())
+    diagnosed = (one for one in told if one.severity != "warning" and not one.file.startswith("<"))  # CUDA's headers
     place = error if getattr(error, "line", 0) else next(diagnosed, None)
     file, line = str(getattr(place, "file", "")), getattr(place, "line", 0)
     line = line if isinstance(line, int) else 0

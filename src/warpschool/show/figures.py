@@ -30,6 +30,8 @@ _MOST_ROWS = 400
 _MOST_TEXT = 1500
 _MOST_SVG = 1_500_000
 """characters; a PNG is smaller then"""
+_FAMILY = re.compile(r"font-family: [^;\"]*;? ?")
+"""Matplotlib names ten families for each text; the drawing names one for all."""
 
 
 class Picture:
@@ -62,10 +64,10 @@ def figure_image(figure: Figure, *, alt: str, prefix: str = "fig") -> str:
 
     `alt` is its text. Equal figures give equal bytes.
     """
-    return image(_svg(figure, prefix, transparent=True), alt)
+    return image(figure_svg(figure, prefix, transparent=True), alt)
 
 
-def _svg(figure: Figure, prefix: str = "fig", **options: Any) -> str:
+def figure_svg(figure: Figure, prefix: str = "fig", **options: Any) -> str:
     """The figure with colours that follow light and dark: its own black, white and palette become the theme's."""
     FigureCanvasSVG(figure)
     out = io.StringIO()
@@ -74,15 +76,15 @@ def _svg(figure: Figure, prefix: str = "fig", **options: Any) -> str:
     svg = out.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = themed(re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg))
-    style = f"<style>{root_variables()}svg{{fill:var(--ink)}}</style>"
+    svg = themed(_FAMILY.sub("", re.sub(r"font: ([^;\"]*?)'[^;\"]*", r"font: \1system-ui, sans-serif", svg)))
+    style = f"<style>{root_variables()}svg{{fill:var(--ink);font-family:system-ui,sans-serif}}</style>"
     head = svg.index(">") + 1
     return f'{svg[:head]}{style}<rect width="100%" height="100%" style="fill:var(--panel)"/>{svg[head:]}'
 
 
 def _drawn(figure: Figure, alt: str, **options: Any) -> str:
     """The figure as an `<img>`: an SVG that follows the theme, or, of very many points, a PNG on white."""
-    svg = _svg(figure, **options)
+    svg = figure_svg(figure, **options)
     if len(svg) <= _MOST_SVG:
         return f'<figure class="frame plot">{image(svg, alt)}</figure>'
     data = io.BytesIO()

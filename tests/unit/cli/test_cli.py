@@ -160,6 +160,7 @@ def test_a_kernel_may_come_through_a_pipe(tmp_path):
     assert refused.exit_code and "is a pipe" in refused.output
 
 
+@pytest.mark.slow
 def test_check_of_a_step_for_one_kind_of_gpu():
     result = run("check", "lab07/06", "--kernel", WGMMA.solution, "--device", "sim", "--plain")
     assert result.exit_code == OK and "accepted" in squeezed(result.output)

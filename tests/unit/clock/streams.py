@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warpschool.clock import interpreter as it
+from warpschool.clock.interpreter import layout as it
 from warpschool.clock.program import Program
 from warpschool.clock.trace import BlockTrace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warpschool.clock.native import NativeError, bits, f32, f64, lshr, native, popc, u32
+from warpschool.clock.native import NativeError, _reached, bits, f32, f64, lshr, native, popc, u32
 
 LIMIT = 5
 
@@ -46,6 +46,18 @@ def _mixed(x: int) -> int:
     y = 1
     y = x * 0.5
     return y
+
+
+@native
+def _all_of_them(values: f64, words: u32) -> int:
+    return _tripled(1) + _shifts(2) + _mixed(3) + _tripled(4) + int(_nearest(2.0)) + int(_total(values, words, 5))
+
+
+def test_functions_are_reached_in_the_same_order_in_every_process() -> None:
+    """The compile cache goes by their text: an order by hashes would differ, and nothing would ever be found there."""
+    assert [name.lstrip("_") for name in _reached(_all_of_them)] == [
+        "all_of_them", "shifts", "mixed", "nearest", "tripled", "total",
+    ]  # fmt: skip
 
 
 def test_a_loop_of_numbers_and_arrays() -> None:

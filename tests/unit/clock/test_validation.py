@@ -26,10 +26,6 @@ def test_what_predictions_say_of_themselves_was_recorded() -> None:
     assert (told.low, told.high) == pytest.approx(found["interval"], abs=1e-3)
 
 
-def test_the_page_is_up_to_date() -> None:
-    subprocess.run([sys.executable, str(ROOT / "scripts" / "clock_page.py"), "--check"], check=True)
-
-
 def test_the_goals_that_the_record_reaches() -> None:
     """Of launches on an H200: references, and kernels that no constant and no rule was made for."""
     figures = recorded("clock_validation_h200.json")["figures"]

@@ -33,6 +33,8 @@ from warpschool.errors import (
     PolicyError,
 )
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 needs_clang = pytest.mark.skipif(
     importlib.util.find_spec("ziglang") is None, reason="clang is not installed: pip install 'warpschool[clang]'"
 )
@@ -240,6 +242,7 @@ def test_a_criterion_about_registers_shows_no_points(monkeypatch):
         "lab07_tensor_cores/01_wmma_naive",
     ],
 )  # fmt: skip
+@pytest.mark.thinned(2)
 def test_references_of_some_labs_are_accepted(step, monkeypatch):
     monkeypatch.setenv("WARPSCHOOL_COMPILER", "clang")
     result = ws.check(step, Course.find().step(step).solution, device="sim")

@@ -69,6 +69,20 @@ def test_an_error_inside_a_header_names_the_header():
     assert "/site-packages/" not in str(error)
 
 
+def test_a_header_that_is_not_for_the_device_is_told_at_the_line_that_includes_it():
+    """Its own messages, lines of a file that nobody has written here, stand behind."""
+    error = errors_of("// first\n#include <thrust/device_vector.h>\n__global__ void f() {}\n", name="mine.cu")
+    first, second, *_ = error.diagnostics
+    assert (first.file, first.line) == ("mine.cu", 2) and "<thrust/device_vector.h>" in first.message
+    assert second.file.startswith("<thrust/")
+
+
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_the_smaller_of_two_needs_no_standard_library(name):
+    source = f"__global__ void f(float* x) {{ x[0] = std::{name}(x[1], x[2]); }}\n"
+    assert "need neither std:: nor a header" in errors_of(source).diagnostics[0].message
+
+
 def test_many_errors_are_cut():
     error = errors_of("__global__ void f() {\n" + "".join(f"    a{i};\n" for i in range(60)) + "}\n")
     text = str(error)

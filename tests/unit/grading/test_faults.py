@@ -15,7 +15,10 @@ from warpschool.grading.result import Criterion, Result
 from warpschool.grading.verdicts import Judgement
 from warpschool.harness.compare import CAUSES
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 NAIVE = Course.find().step("lab01_naive_gemm/01_naive")
+TILED = Course.find().step("lab02_tiling/01_tiled")
 
 
 def naive(was: str, now: str) -> Result:
@@ -23,8 +26,15 @@ def naive(was: str, now: str) -> Result:
     assert source.count(was) == 1
     return ws.check(NAIVE.name, source.replace(was, now), device="sim")
 
-
 # ---------------------------------------------------------------- on the way from a kernel to a result
+
+
+def test_wrong_results_in_a_criterion_about_races_get_the_hints_of_the_answers():
+    source = TILED.solution.read_text("utf-8").replace("+= tileA[threadIdx.y][k]", "+= fabsf(tileA[threadIdx.y][k])")
+    result = ws.check(TILED.name, source, device="sim")
+    answers, _, races, *_ = result.criteria
+    assert (races.verdict, races.title) == (Verdict.WA, "No race")
+    assert races.hint == answers.hint
 
 
 def test_a_variable_without_a_value_is_named_at_the_line_that_reads_it():

@@ -19,6 +19,8 @@ from warpschool.harness.source import Source
 from warpschool.programs import Note, find_tools
 from warpschool.programs.session import Fault
 
+pytestmark = pytest.mark.usefixtures("forked_checks")
+
 STEP = "lab14_programs/01_whole_program"
 SMALL = """#include <cstdio>
 #include <cstring>

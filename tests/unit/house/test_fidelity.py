@@ -9,6 +9,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scripts import fidelity_page
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
@@ -168,17 +169,16 @@ def test_only_what_has_changed_since_a_record_needs_a_gpu(fidelity, tmp_path, mo
         fidelity.compare(tmp_path)
 
 
-def test_every_recorded_difference_has_its_reason(monkeypatch):
-    monkeypatch.syspath_prepend(BENCHMARKS.parent / "scripts")
-    page = importlib.import_module("fidelity_page")
+def test_every_recorded_difference_has_its_reason():
     rows = json.loads((BENCHMARKS / "results" / "fidelity_h200.json").read_text("utf-8"))["launches"]
     labs = {row["case"][:5] for row in rows if row["group"] == "references"}
     assert labs >= {f"lab{k:02}" for k in range(14)}  # later labs come with the next record
-    found = [(row, page.reason(row, *difference)) for row, *difference in page._differences(rows)]
-    assert found and [row["case"] for row, key in found if key not in page.WHY] == []
+    found = [(row, fidelity_page.reason(row, *difference)) for row, *difference in fidelity_page._differences(rows)]
+    assert found and [row["case"] for row, key in found if key not in fidelity_page.WHY] == []
     for row in rows:
         if row["group"] == "references":
-            assert all(ours == theirs for ours, theirs in (row["counters"][name] for name in page.EXACT)), row["case"]
+            counted = (row["counters"][name] for name in fidelity_page.EXACT)
+            assert all(ours == theirs for ours, theirs in counted), row["case"]
     conflict = {"shared_load_bank_conflicts": [0, 9], "arbitration_conflicts": [None, 8]}
     row = {"case": "lab99/one", "group": "references", "counters": conflict}
-    assert page.reason(row, "shared_load_bank_conflicts", 0, 9) == "", "more than arbitration explains"
+    assert fidelity_page.reason(row, "shared_load_bank_conflicts", 0, 9) == "", "more than arbitration explains"

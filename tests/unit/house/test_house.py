@@ -6,10 +6,10 @@ Each list below holds what still breaks the rule. It may only shrink: an entry t
 from __future__ import annotations
 
 import functools
-import importlib.util
 import re
-import sys
 from pathlib import Path
+
+from scripts import house
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -26,17 +26,8 @@ JUDGE, JUDGED = "ptxsim.oracle", ("ptxsim.codegen", "ptxsim.run")
 
 
 @functools.cache
-def house():
-    spec = importlib.util.spec_from_file_location("house", ROOT / "scripts" / "house.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["house"] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-@functools.cache
 def ours():
-    return house().House.read()
+    return house.House.read()
 
 
 def test_imports_go_one_way():
@@ -72,7 +63,7 @@ def test_a_circle_and_a_wrong_arrow_are_found(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    made = house().House.read(tmp_path)
+    made = house.House.read(tmp_path)
     assert made.circles() == [["ptxsim.a", "ptxsim.b"]]
     assert made.wrong_way() == [("ptxsim.c", "warpschool.d")]
     assert made.into_the_simulator(()) == [("warpschool.d", "ptxsim.a")]

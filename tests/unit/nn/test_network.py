@@ -145,6 +145,7 @@ STAGE = (3, 12, 9)
     ],
     ids=["plain", "pooled", "fused", "winograd"],
 )
+@pytest.mark.thinned(2)
 def test_every_form_of_a_stage_gives_the_same(kernels, layers):
     given = parameters_of(layers, STAGE)
     x = np.random.default_rng(2).uniform(-1, 1, (3, *STAGE)).astype(np.float32)

@@ -184,6 +184,21 @@ def test_generated_transforms_in_a_pipeline(tile):
                                       cols=exact.r, pad=pad))  # fmt: skip
 
 
+@pytest.mark.parametrize(("m", "r", "shape"), [(6, 3, (1, 2, 13, 29)), (4, 3, (2, 1, 9, 11)), (3, 3, (1, 1, 50, 70))])
+def test_results_of_ragged_images_are_written_by_warps(m, r, shape):
+    """Tiles that do not fill a warp, that reach over edges, and rows that begin anywhere."""
+    exact, (batch, filters, height, width) = matrices(m, r), shape
+    count = batch * -(-height // m) * -(-width // m)
+    sums = np.random.default_rng(m).standard_normal((exact.positions, filters, count)).astype(np.float32)
+    contract = parse_contract(sources(exact)["output_transform.cu"], name="output_transform.cu")
+    run = Program(contract, device="sim").run(
+        {"BATCH": batch, "F": filters, "OH": height, "OW": width}, {"M": sums}
+    )
+    expected = transform_results(sums.astype(float), exact, batch=batch, height=height, width=width)
+    assert np.abs(run.outputs["y"] - expected).max() < 1e-6 * np.abs(expected).max()
+    assert run.hazards == ()
+
+
 def test_reference_kernels_in_a_pipeline():
     pipeline = Winograd(
         filters=program("01_filter_transform"), images=program("02_input_transform"),

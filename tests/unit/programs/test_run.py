@@ -97,6 +97,7 @@ def test_what_does_not_compile_names_its_line(where, program):
 
 
 @needs_tools
+@pytest.mark.slow
 def test_a_build_is_kept_until_a_file_that_it_read_changes(program, tmp_path, monkeypatch):
     monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
     (tmp_path / "my.h").write_text("#define ANSWER 1\n")

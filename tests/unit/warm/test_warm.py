@@ -155,6 +155,7 @@ def _watched(warm: Warm, solution: Path) -> subprocess.Popen[str]:
         ["hint", "lab00/01", "2", "--json"],
     ],
 )
+@pytest.mark.thinned(3)
 def test_output_and_exit_code_are_the_same(shared, solution, tmp_path, words):
     text = solution.read_text()
     files = {"SOLUTION": text, "WRONG": text.replace("a * x[i] +", "a * x[i] -"), "BROKEN": text + "\n}"}
@@ -397,6 +398,7 @@ def test_variables_that_are_read_once_are_another_process(environment):
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
+@pytest.mark.thinned(3)
 def test_a_folder_that_others_may_enter_is_not_used(tmp_path, monkeypatch, mode):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     os.chmod(tmp_path, 0o700)

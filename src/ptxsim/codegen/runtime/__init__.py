@@ -53,5 +53,6 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         memory.count_constant, memory.permute, memory.match_any, memory.check_local, barriers.warp_sync, barriers.idle,
         barriers.block_barrier, control.enter, control.go_on, control.branch, races.look_shared,
         races.together_shared, races.together_global, races.race_shared, races.race_global, races.access_global,
-        races.access_shared, memory.gather, memory.scatter, races.load_global, races.store_global,
+        races.access_shared, memory.gather, memory.gather_quads, memory.scatter, races.load_global,
+        races.store_global,
     ))  # fmt: skip

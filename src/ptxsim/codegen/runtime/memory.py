@@ -356,7 +356,35 @@ def count_shared(b: Helper, offset: IRValue, counter: IRValue) -> None:
 
 @helper("ws_gather_{}", "<32 x {}>", ADDRESS, MASK, over=INTEGERS)
 def gather(b: Helper, address: IRValue, type_: str) -> None:
-    b.ret(b.gather(type_, b.convert("inttoptr", address, "ptr"), MASK))
+    pointers = b.convert("inttoptr", address, "ptr")
+    with b.leaving(b.icmp("eq", MASK, ALL_LANES), "whole", "some", likely=None):
+        b.ret(b.gather(type_, pointers, ALL_LANES))
+    b.ret(b.gather(type_, pointers, MASK))
+
+
+@helper("ws_gather_quads", "void", ADDRESS, MASK, arg("ptr", "result"))
+def gather_quads(b: Helper, address: IRValue, result: IRValue) -> None:
+    """Four words from each lane's address on, as four vectors; zeros for lanes that are not in the mask."""
+    with b.leaving(b.icmp("eq", MASK, ALL_LANES), "whole", "some", likely=None):
+        quads = [b.load(I32, b.pointer(b.extract(address, lane)), 4) for lane in range(WARP)]
+        _store_words(b, quads, result)
+        b.ret()
+    addresses, found = b.stack(address), b.stack(constant(I32, 0, 4 * WARP))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+        quad = b.load(I32, b.pointer(b.element(addresses, I64, lane)), 4)
+        b.store(quad, b.offset(found, b.shl(b.resize(lane, I64), 4)))
+    _store_words(b, [b.load(I32, b.offset(found, 16 * lane), 4) for lane in range(WARP)], result)
+    b.ret()
+
+
+_SIDE_BY_SIDE = 8
+"""Lanes whose quads are turned together: as many words as a vector of the host has."""
+
+
+def _store_words(b: Helper, quads: list[IRValue], result: IRValue) -> None:
+    for first in range(0, WARP, _SIDE_BY_SIDE):
+        for k, words in enumerate(b.words_of(quads[first : first + _SIDE_BY_SIDE])):
+            b.store(words, b.offset(result, 4 * (k * WARP + first)))
 
 
 @helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
