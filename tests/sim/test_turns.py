@@ -7,6 +7,7 @@ import pytest
 
 from ptxsim import Memory, oracle, parse
 from ptxsim.errors import KernelDeadlock, LaunchError, StepLimitExceeded
+from ptxsim.run.ordering import HappensBefore
 from warpschool.compile import compile_cuda
 
 from .engine_launch import launch
@@ -129,6 +130,26 @@ def test_grid_sync_of_a_cooperative_launch(blocks, threads):
     if blocks > 1:
         raced = launch(compile_cuda(left_out).ptx, "k", (blocks,), (64,), x, cooperative=True)
         assert {h.kind for h in raced.record.hazards} == {"race"}
+
+
+def test_blocks_that_wait_are_looked_into_in_few_steps(monkeypatch):
+    heard, real = [0], HappensBefore.event
+
+    def event(self, *given):
+        heard[0] += 1
+        real(self, *given)
+
+    monkeypatch.setattr(HappensBefore, "event", event)
+    blocks, barriers = 24, 6
+    x = np.arange(blocks * 32, dtype=np.int32)
+    assert not launch(compile_cuda(GROUPS).ptx, "k", (blocks,), (32,), x, cooperative=True).record.hazards
+    assert 0 < heard[0] < 200 * blocks * barriers
+
+
+def test_what_the_second_look_has_not_seen_is_not_told(monkeypatch):
+    monkeypatch.setattr("ptxsim.run.engine._SHADOW_LIMIT", 0)
+    x = np.arange(96, dtype=np.int32)
+    assert not launch(compile_cuda(GROUPS).ptx, "k", (3,), (32,), x, cooperative=True).record.hazards
 
 
 def test_grid_sync_needs_a_cooperative_launch():

@@ -24,6 +24,8 @@ def test_architectures_and_the_runtime_are_replaced():
     assert not [word for word in made if "sm_90" in word or "sm_75" in word or word == "-lcudart"]
     assert made.count("-gencode") == 1 and "-lwarpcudart" in made and "-Imine" in made
     assert "-lwarpcudart" not in nvcc_command(["-c", "p.cu"])
+    changed = [word for word in nvcc_command(["-c", "host.cpp"]) if word.startswith("-I") and "runtime" in word]
+    assert changed and changed[0] in made  # cuda.h as it was, for host code too
     assert nvcc_command(["--version"])[1:] == ["--version"]
 
 
