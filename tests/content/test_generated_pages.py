@@ -6,6 +6,7 @@ import json
 
 import pytest
 from scripts import cost_page, pages
+from scripts.site import changes
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,6 @@ LOG = """# Changelog
 
 
 def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest_version():
-    changes = runpy.run_path(str(ROOT / "scripts" / "site.py"), run_name="page")["changes"]
     told = changes(LOG)
     graded, labs, others = (
         told.split(f"## {title}")[1] for title in ("Can change a grade", "In the labs", "Everything else")
