@@ -234,6 +234,7 @@ def _filled(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
         if shape is None and name in _SHAPELESS:
             shape = tuple(plan.sizes[axis] for axis in _SHAPELESS[name])
         if array.is_given and shape is not None:
+            drawn: np.ndarray
             if array.dtype.kind == "f":
                 drawn = rng.uniform(-1, 1, shape)
             elif name in _INTEGERS:

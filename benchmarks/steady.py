@@ -64,7 +64,7 @@ SCALED = """extern "C" __global__ void k(const float* in, float* out, int turns)
 """
 
 
-def _kernel(text: str, name: str, tile: int) -> object:
+def _kernel(text: str, name: str, tile: int) -> ws.Kernel:
     constants = {"TILE": tile} if "constexpr int TILE" in text else {}
     return ws.RawModule(code=text, constants=constants, device="sim").get_function(name)
 
@@ -82,6 +82,7 @@ def products(size: int) -> tuple[dict[tuple[str, str, str], Callable[[], object]
     host = [rng.standard_normal((size, size)).astype(np.float32) for _ in range(2)]
     a, b, c = *(device.asarray(x) for x in host), device.empty((size, size), np.float32)
     runs: dict[tuple[str, str, str], Callable[[], object]] = {}
+    options: dict[str, bool]
     for name, (source, side, block, loop) in KERNELS.items():
         whole = _kernel(source.read_text(encoding="utf-8"), "matmul", side)
         grid, sizes = (-(-size // side),) * 2, [np.int32(size)] * 3

@@ -71,7 +71,8 @@ make lab                        # JupyterLab on your own copy of the course
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
   [verdicts](reference/verdicts.md), [counters](reference/counters.md), [supported PTX](reference/supported-ptx.md),
   [fidelity](reference/fidelity.md), [what an estimate is worth](reference/estimate.md).
-- **Design**: [how the simulator works](design/simulator.md), [how whole programs run](design/programs.md).
+- **Design**: [how the simulator works](design/simulator.md), [how whole programs run](design/programs.md),
+  [how prose is written](STYLE.md).
 """
 CHANGES = """From the changelog ({name}). A class is never graded with two versions: decide before a term begins, then
 run `warpschool check` on the hand-ins of last term that you kept. What can change a verdict or points is marked

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from scripts import cost_page, pages, site
+from scripts import cost_page, pages
+from scripts.site import changes
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ LOG = """# Changelog
 
 
 def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest_version():
-    told = site.changes(LOG)
+    told = changes(LOG)
     graded, labs, others = (
         told.split(f"## {title}")[1] for title in ("Can change a grade", "In the labs", "Everything else")
     )
@@ -73,4 +74,4 @@ def test_what_changed_tells_first_what_can_change_a_grade_and_only_of_the_newest
     assert "[platforms](../reference/platforms.md)." in labs.split("## ")[0] and "A faster start." in others
     assert "Unreleased" in told and "old" not in told
     with pytest.raises(SystemExit, match="no version"):
-        site.changes("# Changelog\n")
+        changes("# Changelog\n")
