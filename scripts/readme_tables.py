@@ -269,7 +269,7 @@ def _mean(ratios: Sequence[float]) -> float:
 
 def attention_table() -> str:
     """Lab 16's attention on tensor cores beside PyTorch's, from benchmarks/attention.py."""
-    found = _figures("attention_h100.json")
+    found = _figures("attention_h200.json")
     if found is None:
         return f"{NOT_MEASURED} `python benchmarks/attention.py` measures it on a GPU."
     rows = [row for row in found["rows"] if row["part"] == "forward"]

@@ -165,6 +165,7 @@ def test_exercise_scores_nothing_for_what_cannot_be_done():
         assert np.isnan(lab.total_of(wrong, 8, 3))
 
 
+@pytest.mark.slow
 def test_parts_in_streams_give_the_same_classes_and_no_invented_times():
     x = load().test.pixels()[:60]
     net = network("winograd", check=False, count=False)

@@ -47,7 +47,7 @@ def test_machine_code_and_oracle_agree(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_simulator_and_silicon_agree(name, recorded):
     case = BY_NAME[name]
     found, _, counters = launch(case, tensor_sums="hopper")

@@ -221,6 +221,7 @@ def math_prod(shape):
 SMALL = (Convolve(name="c", filters=3, size=3), BiasRelu(name="r", of="c"), AveragePool(name="p"))
 
 
+@pytest.mark.slow
 def test_kernels_are_translated_before_they_run_once_each(monkeypatch):
     made = []
     translate = engine.translate
