@@ -73,7 +73,7 @@ def execute(*lines: str) -> None:
 
 
 @IN_SECTIONS
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(5)
 def test_every_form_is_executed_or_refused_in_words(section):
     for line in SECTIONS[section]:
         if not line.startswith("- "):

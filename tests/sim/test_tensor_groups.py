@@ -28,8 +28,9 @@ BODIES = {
     "kept": ["d0 = a0 b0 c0", "d1 = a1 b1 d0"],
 }  # fmt: skip
 
-ORDINARY = [HALF, "wmma.row.row.m16n16k16.f16.f16", "mma.m16n8k8.row.col.f32.tf32.tf32.f32"]
+ORDINARY = [HALF]
 SLOW = [
+    "wmma.row.row.m16n16k16.f16.f16", "mma.m16n8k8.row.col.f32.tf32.tf32.f32",
     "wmma.row.row.m32n8k16.f32.f32", "wmma.row.col.m8n8k4.f64.f64.f64.f64",
     "wmma.row.col.m16n16k16.s32.s8.u8.s32.satfinite", "mma.m16n8k16.row.col.f32.bf16.bf16.f32",
     "mma.m16n8k256.row.col.s32.b1.b1.s32.and.popc",

@@ -8,6 +8,7 @@ budgets are fair to correct designs.
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,20 @@ def is_slow(path: Path) -> bool:
     """
     lab = path.parts[-3]
     if int(lab[3:5]) >= 5:
-        wrong = [p for p in SPECIMENS if p.parts[-3] == lab and not p.name.startswith("right_")]
-        return path != min(wrong, key=size)
-    right = sorted(path.parent.glob("right_*"), key=size)
-    return path in right[2:]
+        return path != shortest_wrong(lab)
+    return path in longer_right(path.parent)
+
+
+@cache
+def shortest_wrong(lab: str) -> Path:
+    """Of a lab's wrong kernels the shortest."""
+    return min((p for p in SPECIMENS if p.parts[-3] == lab and not p.name.startswith("right_")), key=size)
+
+
+@cache
+def longer_right(step: Path) -> list[Path]:
+    """Of a step's right kernels all but the two shortest."""
+    return sorted(step.glob("right_*"), key=size)[2:]
 
 
 def size(path: Path) -> tuple[int, int]:

@@ -52,6 +52,9 @@ def subject(
     """The launches of `what`: one that ran on the simulator, or a kernel file or step, which need not run."""
     if isinstance(what, Launch):
         module = what.call.kernel.module
+        if not module.code:
+            reason = f"{module.name} came as PTX, and its machine code is not known"
+            return Subject("", "", (Part(what.kernel, None, of_launch(what), reason),))
         arch = machine_arch(module.arch, machine)
         try:
             programs = encoded(module.code, module.name, arch, module.constants, module.options)

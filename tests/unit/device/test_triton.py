@@ -73,6 +73,7 @@ def test_what_is_not_known_of_it_is_said():
     module = ws.PtxModule(PTX, name="twice.py", device="sim")
     with pytest.raises(CompilerLacks, match=r"twice\.py came as PTX"):
         _ = module.get_function("twice").resources
+    assert "came as PTX" in str(ws.predict_time(twice(100)[2], gpu="h200").explain())
     with pytest.raises(EntryError, match="there is no kernel 'thrice'"):
         module.get_function("thrice")
 
