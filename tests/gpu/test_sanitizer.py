@@ -12,7 +12,10 @@ import pytest
 
 pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 SANITIZER = shutil.which("compute-sanitizer", path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/cuda/bin"]))
-LABS = ("lab07_tensor_cores", "lab10_lenet", "lab11_training", "lab12_split_channels", "lab13_vgg16")
+LABS = (
+    "lab07_tensor_cores", "lab10_lenet", "lab11_training", "lab12_split_channels", "lab13_vgg16", "lab15_patterns",
+    "lab16_attention",
+)  # fmt: skip
 CHILD = """
 import sys
 import cupy
