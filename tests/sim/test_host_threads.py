@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
+import llvmlite.binding
 import numpy as np
 import pytest
 
@@ -80,6 +81,24 @@ def test_a_forked_process_starts_its_own():
         (task,) = threads.start([lambda: done.append(1)])
         os._exit(0 if task.wait(120) and done else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_forked_process_can_use_llvm_whatever_was_compiled_beside_it():
+    """Its finalizers do: they would wait for ever for a lock that another thread held at the fork."""
+    held, lock = threading.Event(), llvmlite.binding.ffi.lib._lock
+
+    def compile_beside() -> None:
+        with lock:
+            held.set()
+            threading.Event().wait(0.3)
+
+    (task,) = threads.start([compile_beside])
+    assert held.wait(120)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if lock._lock.acquire(blocking=False) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert task.wait(120)
 
 
 @pytest.mark.parametrize("blocks, workers", [(1, 2), (16, 2), (64, 2), (1000, 16), (7, 1)])

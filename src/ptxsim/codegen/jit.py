@@ -9,7 +9,7 @@ import threading
 
 import llvmlite.binding as llvm
 
-from ptxsim import cache
+from ptxsim import cache, system
 from ptxsim.codegen import host
 from ptxsim.codegen.runtime import rare_modules, runtime_module
 from ptxsim.codegen.translation import Translation
@@ -19,7 +19,20 @@ from ptxsim.errors import UnsupportedInstruction
 _LARGE, _LARGE_CHECKED = 3_500, 1_200
 """PTX instructions above which code generation favours its own speed over the code's: without and with checks. With
 checks most of the time goes to the helpers, and so it does where lanes have parted."""
-_lock = threading.Lock()
+_lock = threading.RLock()
+
+
+def _take() -> None:
+    _lock.acquire()
+    llvm.ffi.lib._lock.__enter__()
+
+
+def _give() -> None:
+    llvm.ffi.lib._lock.__exit__(None, None, None)
+    _lock.release()
+
+
+system.around_fork(_take, _give)  # what is compiled beside a launch holds these locks, and a fork could never take them
 
 
 @functools.cache

@@ -149,6 +149,11 @@ def after_fork(work: Callable[[], object]) -> None:
     os.register_at_fork(after_in_child=work)
 
 
+def around_fork(take: Callable[[], object], give: Callable[[], object]) -> None:
+    """Have locks taken before a fork and given back behind it, here and there: no other thread's stay locked there."""
+    os.register_at_fork(before=take, after_in_parent=give, after_in_child=give)
+
+
 def wait(event: threading.Event) -> None:
     """Wait for an event; Ctrl-C ends the waiting."""
     event.wait()

@@ -209,6 +209,10 @@ def after_fork(work: Callable[[], object]) -> None:
     """Have work done in each process that is forked from this one: there are none."""
 
 
+def around_fork(take: Callable[[], object], give: Callable[[], object]) -> None:
+    """Have locks taken before a fork and given back behind it: there are none."""
+
+
 def wait(event: threading.Event) -> None:
     """Wait for an event; Ctrl-C ends the waiting."""
     while not event.wait(_LOOK_S):
