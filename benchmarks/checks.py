@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from simulator import _cpu
+import processor
 
 from warpschool.course import Course, Step
 from warpschool.warm import client, place
@@ -115,7 +115,7 @@ def main() -> None:
         finally:
             bench.end()
     found = {
-        "cpu": _cpu(), "cores": os.cpu_count(), "load_before": round(load, 1), "repeat": options.repeat,
+        "cpu": processor.name(), "cores": os.cpu_count(), "load_before": round(load, 1), "repeat": options.repeat,
         "warm_bytes": bench.memory_bytes, "steps": rows,
     }  # fmt: skip
     text = json.dumps(found, indent=1) + "\n"

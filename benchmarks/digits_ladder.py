@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import processor
 
 import warpschool as ws
 from warpschool.contract import parse_contract
@@ -218,15 +218,7 @@ def serial(batch: int) -> dict[str, Any] | None:
         program = Path(folder) / "serial"
         subprocess.run([compiler, "-O2", "-o", program, KERNELS / "serial.cpp"], check=True)
         text = subprocess.run([program, str(batch)], check=True, capture_output=True, text=True).stdout
-    return {"cpu": _cpu(), "batch": batch, "times_ms": json.loads(text)}
-
-
-def _cpu() -> str:
-    """The processor's name."""
-    known = Path("/proc/cpuinfo")
-    lines = known.read_text("utf-8").splitlines() if known.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    return {"cpu": processor.name(), "batch": batch, "times_ms": json.loads(text)}
 
 
 def main() -> None:

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import processor
 from rich.console import Console
 from rich.progress import track
 
@@ -111,18 +112,13 @@ def row(found: list[Tried]) -> dict[str, Any]:
     }
 
 
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
-
-
 def keep(path: Path, rows: dict[str, dict[str, Any]], each: int) -> None:
     """Write the figures; those of steps that were not tried now stay."""
     before = json.loads(path.read_text("utf-8"))["steps"] if path.is_file() else {}
     merged = before | rows
     order = [step.name for step in Course.find().steps()]
     made = {
-        "each": each, "most_s": MOST_S, "processor": processor(),
+        "each": each, "most_s": MOST_S, "processor": processor.name(),
         "load_average": round(os.getloadavg()[2], 1), "versions": library_versions(),
         "steps": {name: merged[name] for name in order if name in merged},
     }  # fmt: skip

@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+import processor
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "first_launch.json"
@@ -29,13 +30,12 @@ REFERENCES, LONG_KERNELS = "references", "long kernels"
 
 def _spent_s() -> float:
     """Processor time of this process and of its children: of the compiler, too, which goes on waiting for work."""
-    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     ticks = 0
     for children in Path("/proc/self/task").glob("*/children"):
         for child in children.read_text().split():
             fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
             ticks += sum(map(int, fields[11:13]))
-    return sum(one.ru_utime + one.ru_stime for one in each) + ticks / os.sysconf("SC_CLK_TCK")
+    return processor.spent_s() + ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _run_reference(name: str) -> Callable[[], tuple[float, int]]:
@@ -134,7 +134,6 @@ def main() -> None:
     if options.here:
         print(json.dumps(_measure_here(*options.here)))
         return
-    from simulator import _cpu
     from tests.sim.long_kernels import FOLDER
 
     from warpschool.course import Course
@@ -152,7 +151,7 @@ def main() -> None:
             rows[kind][name] = row = measure(kind, name, options.repeat)
             print(f"{name} {row['first_s']:.2f} s", file=sys.stderr, flush=True)
     found = {
-        "what": "first_launch", "cpu": _cpu(), "cores": os.cpu_count(), "load_before": round(load, 1),
+        "what": "first_launch", "cpu": processor.name(), "cores": os.cpu_count(), "load_before": round(load, 1),
         "repeat": options.repeat, "kernels": rows,
     }  # fmt: skip
     text = json.dumps(found, indent=1) + "\n"

@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import processor
 import psutil
 
 from warpschool.authoring import specimens
@@ -200,7 +200,7 @@ class Progress:
 def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
     """Grade a class once and say how that went."""
     assignment = read_assignment(_notebook())
-    started, used = time.monotonic(), processor_s()
+    started, used = time.monotonic(), processor.spent_s()
     jobs = jobs_of(folder, assignment)
     read_s = time.monotonic() - started
     verdicts: Counter[str] = Counter()
@@ -215,16 +215,11 @@ def grade(folder: Path, store: Path, workers: int) -> dict[str, object]:
     seconds = times[-1] - times[0] if len(times) > 1 else float("nan")
     return {
         "workers": workers, "jobs": len(jobs), "distinct_jobs": distinct, "read_s": round(read_s, 2),
-        "wall_s": round(time.monotonic() - started, 1), "processor_s": round(processor_s() - used, 1),
+        "wall_s": round(time.monotonic() - started, 1), "processor_s": round(processor.spent_s() - used, 1),
         "jobs_per_s_when_running": round((distinct - 1) / seconds, 3),
         "peak_job_mb": round(memory.job_mb), "peak_waiting_mb": round(memory.idle_mb),
         "verdicts": dict(sorted(verdicts.items())),
     }  # fmt: skip
-
-
-def processor_s() -> float:
-    """Processor time of this process and of all that it started and saw the end of: load changes it little."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
 
 
 def scaling(folder: Path, students: int, rounds: int) -> dict[str, object]:
@@ -326,9 +321,7 @@ def texts(store: Path) -> dict[str, bytes]:
 def machine() -> dict[str, object]:
     """What this ran on; siblings are hyperthreads of one core."""
     siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list")
-    model = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-                  if line.startswith("model name")), "")  # fmt: skip
-    return {"processor": model, "cores": os.cpu_count(), "siblings_of_core_0": siblings.read_text().strip(),
+    return {"processor": processor.name(), "cores": os.cpu_count(), "siblings_of_core_0": siblings.read_text().strip(),
             "load_average": [round(value, 2) for value in os.getloadavg()]}  # fmt: skip
 
 

@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import processor
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "hostile.json"
@@ -51,8 +52,7 @@ def tried(attack: Attack, seed: int) -> tuple[bool, float]:
 
 
 def _spent_s() -> float:
-    own = sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return own + nursery.spent_s()
+    return processor.spent_s() + nursery.spent_s()
 
 
 def tried_cell(name: str, _seed: int) -> tuple[bool, float]:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+import processor
 
 from warpschool.programs import build, find_tools, run_program
 
@@ -72,22 +73,12 @@ int main()
 """
 
 
-def _processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
-
-
-def _spent_s() -> float:
-    each = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in each)
-
-
 def _least(work: Callable[[], object], repeat: int) -> float:
     times = []
     for _ in range(repeat):
-        before = _spent_s()
+        before = processor.spent_s()
         work()
-        times.append(_spent_s() - before)
+        times.append(processor.spent_s() - before)
     return round(min(times), 2)
 
 
@@ -135,7 +126,7 @@ def main() -> None:
         seconds = measure(Path(folder), given.repeat)
     tools = find_tools()
     found = {
-        "cpu": _processor(), "cores": os.cpu_count(), "nvcc": tools.cuda, "host": tools.host_version,
+        "cpu": processor.name(), "cores": os.cpu_count(), "nvcc": tools.cuda, "host": tools.host_version,
         "processor_seconds": seconds,
     }  # fmt: skip
     print(json.dumps(found, indent=1))

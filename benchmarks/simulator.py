@@ -28,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import processor
 from simulator_cases import divergent_loop, numpy_two_threads, unrolled, wgmma, without_avx512
 
 HERE = Path(__file__).parent
@@ -161,7 +162,7 @@ def measure(size: int, repeat: int, threads: int, steps: int) -> dict:
         if name in narrow:
             rows[name]["avx2_of_avx512"] = plain / narrow[name]
     return {
-        "what": "simulator", "size": size, "cpu": _cpu(), "threads": 1, "numpy_ms": reference,
+        "what": "simulator", "size": size, "cpu": processor.name(), "threads": 1, "numpy_ms": reference,
         "numpy_gflops": 2 * size**3 / reference / 1e6, "numpy_two_threads_speedup": numpy_two_threads(size, repeat),
         "kernels": rows, "numba": numba_ratio(rows["naive"]["gflops"]),
         "divergent_loop": divergent_loop(threads, max(3, repeat // 10)), "straight_line": unrolled(steps),
@@ -205,14 +206,6 @@ def numba_ratio(naive_gflops: float, size: int = 16) -> dict | None:
         return None
     ms = 1e3 * float(done.stdout)
     return {"size": size, "ms": ms, "ratio": naive_gflops / (2 * size**3 / ms / 1e6)}
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def table(result: dict) -> str:

@@ -21,7 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from simulator import _cpu
+import processor
 
 HERE = Path(__file__).parent
 FORMS = {"fused": "digits, a kernel for each stage", "winograd": "digits, Winograd", "lenet5": "LeNet-5"}
@@ -73,7 +73,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=HERE / "results" / "simulator_networks.json", help="the result")
     arguments = parser.parse_args()
     result: dict[str, Any] = {
-        "what": "simulator networks", "cpu": _cpu(), "cores": len(os.sched_getaffinity(0)), "images": 1000,
+        "what": "simulator networks", "cpu": processor.name(), "cores": len(os.sched_getaffinity(0)), "images": 1000,
         "load_before": os.getloadavg()[0], "networks": {},
     }  # fmt: skip
     for form in arguments.forms:

@@ -24,7 +24,8 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from simulator import HERE, ROOT, _cpu
+import processor
+from simulator import HERE, ROOT
 
 import warpschool as ws
 
@@ -155,8 +156,8 @@ def measure(size: int, repeat: int) -> dict:
     for name, kinds in {"float4 loads": ("regular", "irregular"), "subnormal numbers": ("normal", "subnormal")}.items():
         compared[name] = {way: {kind: best[name, way, kind] for kind in kinds} for way in WAYS}
     return {
-        "what": "steady", "size": size, "repeat": repeat, "cpu": _cpu(), "cores": os.cpu_count(), "load_before": load,
-        "numpy_ms": best[reference], "kernels": rows, "compared": compared,
+        "what": "steady", "size": size, "repeat": repeat, "cpu": processor.name(), "cores": os.cpu_count(),
+        "load_before": load, "numpy_ms": best[reference], "kernels": rows, "compared": compared,
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "warpschool": ws.__version__},
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts import book_gpu, book_labs, book_measuring
+from scripts.pages import between, settle
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs" / "learn"
@@ -36,11 +37,7 @@ def updated(chapter: str) -> str:
     if known != set(TABLES[chapter]):
         raise SystemExit(f"{chapter}.md has the markers {sorted(known)}, and not {sorted(TABLES[chapter])}")
     for name, make in TABLES[chapter].items():
-        pattern = re.compile(rf"(<!-- begin {name}: [^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
-        table = make().strip().replace("\\", "\\\\")
-        text, count = pattern.subn(rf"\g<1>{table}\n\g<2>", text)
-        if count != 1:
-            raise SystemExit(f"{chapter}.md lacks <!-- end {name} -->")
+        text = between(text, name, make().strip())
     return text
 
 
@@ -55,18 +52,8 @@ def main() -> int:
     parser.add_argument("chapters", nargs="*", choices=[[], *TABLES], help="which (default: all)")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if something is out of date")
     options = parser.parse_args()
-    stale = []
-    for chapter in options.chapters or TABLES:
-        for path, text in files(chapter).items():
-            if path.exists() and path.read_text(encoding="utf-8") == text:
-                continue
-            stale.append(path.relative_to(ROOT))
-            if not options.check:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(text, encoding="utf-8")
-    for path in stale:
-        print(f"{path} is out of date: run python -m scripts.book" if options.check else f"written: {path}")
-    return 1 if stale and options.check else 0
+    made = {path: text for chapter in options.chapters or TABLES for path, text in files(chapter).items()}
+    return settle(made, check=options.check, command="python -m scripts.book")
 
 
 if __name__ == "__main__":

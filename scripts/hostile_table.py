@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from scripts.pages import between
+
 from warpschool.course import Course
 from warpschool.recorded import recorded
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "teach" / "cheats.md"
-BEGIN = "<!-- begin tried: written by scripts/hostile_table.py -->"
-END = "<!-- end tried -->"
 
 
 def table() -> str:
@@ -32,14 +32,6 @@ def table() -> str:
     return "\n".join([*lines, "", beside])
 
 
-def page() -> str:
-    before, begin, rest = PAGE.read_text("utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (begin and end):
-        raise SystemExit(f"{PAGE} has no lines {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
-
-
 def files() -> dict[Path, str]:
-    """The page."""
-    return {PAGE: page()}
+    """The page with its table anew."""
+    return {PAGE: between(PAGE.read_text("utf-8"), "tried", table())}

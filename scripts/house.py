@@ -1,6 +1,6 @@
 """The structure of `src/`, read off its imports: rooms, arrows, circles, statements.
 
-    python scripts/house.py            what there is: modules, statements, circles, arrows the wrong way
+    python -m scripts.house            what there is: modules, statements, circles, arrows the wrong way
     python -m scripts.pages house      writes the picture and the table of docs/design/house.md
 
 Imports are read from the syntax tree, those below `if TYPE_CHECKING` and inside functions too: an arrow is an arrow.
@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from scripts.pages import between
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("ptxsim", "warpschool", "warpcourse")
@@ -242,18 +244,10 @@ def table(house: House) -> str:
     return "\n".join([*lines, total, "", f"Imports against the layers of the picture: {back or 'none'}."])
 
 
-def page(text: str, house: House) -> str:
-    """The page with a fresh table between its markers. Raises SystemExit where they are missing."""
-    start, end = "<!-- begin rooms: written by scripts/house.py -->\n", "<!-- end rooms -->"
-    if start not in text or end not in text:
-        raise SystemExit(f"{PAGE.relative_to(ROOT)} lacks the markers {start.strip()} and {end}")
-    return text[: text.index(start) + len(start)] + table(house) + "\n" + text[text.index(end) :]
-
-
 def files() -> dict[Path, str]:
     """The page with its table anew, and the picture."""
     house = House.read()
-    return {PICTURE: picture(house), PAGE: page(PAGE.read_text("utf-8"), house)}
+    return {PICTURE: picture(house), PAGE: between(PAGE.read_text("utf-8"), "rooms", table(house))}
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +36,29 @@ def files(page: str) -> dict[Path, str]:
     return made
 
 
+def settle(files: Mapping[Path, str], *, check: bool, command: str) -> int:
+    """Write files that do not hold what they should, or with `check` only name them; an exit code."""
+    old = stale(files)
+    for path, text in old.items():
+        if not check:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        print(f"{path.relative_to(ROOT)} is {f'out of date: run {command}' if check else 'written'}")
+    return int(bool(old) and check)
+
+
+def between(text: str, name: str, made: str) -> str:
+    """The text with what was made between `<!-- begin NAME ... -->` and `<!-- end NAME -->`.
+
+    Raises SystemExit where it does not have these markers once.
+    """
+    pattern = re.compile(rf"(<!-- begin {name}\b[^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
+    found, count = pattern.subn(lambda match: f"{match[1]}{made}\n{match[2]}", text)
+    if count != 1:
+        raise SystemExit(f"a page lacks the markers <!-- begin {name} --> and <!-- end {name} -->")
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("pages", nargs="*", metavar="NAME", help=f"which (default: all): {', '.join(PAGES)}")
@@ -42,13 +66,8 @@ def main() -> int:
     options = parser.parse_args()
     if unknown := set(options.pages) - set(PAGES):
         parser.error(f"no page is called {', '.join(sorted(unknown))}; there are {', '.join(PAGES)}")
-    old = {path: text for page in options.pages or PAGES for path, text in stale(files(page)).items()}
-    for path, text in old.items():
-        if not options.check:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        print(f"{path.relative_to(ROOT)} is {'out of date: run make pages' if options.check else 'written'}")
-    return int(bool(old) and options.check)
+    made = {path: text for page in options.pages or PAGES for path, text in files(page).items()}
+    return settle(made, check=options.check, command="make pages")
 
 
 if __name__ == "__main__":

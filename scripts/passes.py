@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts import book_lab11, book_lab13
+from scripts.pages import settle
 
 from warpschool.show.passes import Pass, passes_record
 
@@ -48,16 +49,10 @@ def vgg16() -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a record is out of date")
-    check = parser.parse_args().check
-    stale = []
-    for name, make in (("digits", digits), ("vgg16", vgg16)):
-        path, text = RESULTS / f"passes_{name}.json", json.dumps(make(), indent=1) + "\n"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path.name)
-            if not check:
-                path.write_text(text, encoding="utf-8")
-    print("\n".join(f"{name} is {'out of date' if check else 'written'}" for name in stale) or "all up to date")
-    return 1 if stale and check else 0
+    options = parser.parse_args()
+    made = {"digits": digits(), "vgg16": vgg16()}
+    files = {RESULTS / f"passes_{name}.json": json.dumps(record, indent=1) + "\n" for name, record in made.items()}
+    return settle(files, check=options.check, command="python -m scripts.passes")
 
 
 if __name__ == "__main__":

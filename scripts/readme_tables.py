@@ -6,10 +6,11 @@ Nothing is typed in by hand: a figure that was not measured is not in the README
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from scripts.pages import between
 
 from warpschool.course import Course, Lab
 from warpschool.recorded import beside_best, results
@@ -322,15 +323,8 @@ TABLES: dict[str, Callable[[], str]] = {
 def updated(text: str) -> str:
     """The README with fresh tables. Raises SystemExit where a table's markers are missing."""
     for name, build in TABLES.items():
-        text = _with_table(text, name, build)
+        text = between(text, name, build())
     return text
-
-
-def _with_table(text: str, name: str, build: Callable[[], str]) -> str:
-    pattern = re.compile(rf"(<!-- begin {name}[^>]*-->\n).*?(<!-- end {name} -->)", re.DOTALL)
-    if not pattern.search(text):
-        raise SystemExit(f"README.md lacks the markers <!-- begin {name} --> and <!-- end {name} -->")
-    return pattern.sub(lambda match: match[1] + build() + "\n" + match[2], text)
 
 
 def files() -> dict[Path, str]:

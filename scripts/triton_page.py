@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
+
+from scripts.pages import between
 
 from warpschool.course import Course
 from warpschool.recorded import recorded
@@ -47,8 +48,5 @@ def files() -> dict[Path, str]:
     text = PAGE.read_text(encoding="utf-8")
     tables = {"products": products(found["products"]), "kernels": kernels(found["rows"], found["triton"])}
     for name, table in tables.items():
-        begin, end = f"<!-- begin {name}: written by scripts/triton_page.py -->\n", f"<!-- end {name} -->"
-        text, count = re.subn(f"({re.escape(begin)}).*?({end})", rf"\g<1>{table}\n\g<2>", text, flags=re.DOTALL)
-        if count != 1:
-            raise SystemExit(f"{PAGE} lacks the markers of '{name}'")
+        text = between(text, name, table)
     return {PAGE: text}

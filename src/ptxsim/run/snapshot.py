@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 import numpy as np
 
 from ptxsim.memory import Allocation
+from ptxsim.run.spare import Spare
 
-_SNAPSHOT_LIMIT, _MOST_KEPT = 512 << 20, 64 << 20
-"""Most memory of a snapshot, and of those that are kept for the next launch: touching new pages costs more than the
-copy."""
+_SNAPSHOT_LIMIT = 512 << 20
+"""Most memory of a snapshot."""
+_spare = Spare(64 << 20)
 
 
 @dataclass(frozen=True)
@@ -37,29 +37,13 @@ class Snapshot:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with _lock:
-            _spare.extend(data for _, data in self.copies)
-            while sum(map(_room, _spare)) > _MOST_KEPT:
-                del _spare[0]
-
-
-_spare: list[np.ndarray] = []
-_lock = threading.Lock()
-
-
-def _room(data: np.ndarray) -> int:
-    """Size of the memory of which an array is a part."""
-    return data.base.nbytes if isinstance(data.base, np.ndarray) else data.nbytes
+        _spare.give(data for _, data in self.copies)
 
 
 def _copied(view: np.ndarray) -> np.ndarray:
-    """A copy, in memory of an earlier one that fits, if there is one."""
-    with _lock:
-        fitting = [k for k, x in enumerate(_spare) if view.nbytes <= _room(x) <= 2 * view.nbytes]
-        spare = _spare.pop(fitting[-1]) if fitting else None
-    whole = spare.base if spare is not None and isinstance(spare.base, np.ndarray) else spare
-    if whole is None:
+    """A copy of bytes, in memory of an earlier one that fits, if there is one."""
+    part = _spare.take(view.nbytes)
+    if part is None:
         return view.copy()
-    part = whole[: view.nbytes]
     part[:] = view
     return part

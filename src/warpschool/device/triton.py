@@ -42,6 +42,8 @@ class Variant:
     shared_bytes: int
     scratch_bytes: int
     """of global memory for each program"""
+    passed: tuple[str, ...]
+    """names of the arguments that are no constants of it"""
 
 
 class TritonKernel:
@@ -68,11 +70,13 @@ class TritonKernel:
 
     def compile(self, *arguments: Any, **constants: Any) -> Variant:
         """What a launch with these arguments runs; nothing is launched. `.kernel.module.ptx` is its PTX."""
-        values, options = self._named(arguments, constants)
+        return self._variant(*self._named(arguments, constants))
+
+    def _variant(self, values: Mapping[str, Any], options: dict[str, Any]) -> Variant:
         signature, fixed, aligned = {}, {}, []
         for place, name in enumerate(self.function.arg_names):
-            value, is_constant = values[name], place in self.function.constexprs
-            if is_constant or (isinstance(value, int) and value == 1 and not isinstance(value, bool)):
+            value = values[name]
+            if place in self.function.constexprs or _is_one(value):
                 signature[name], fixed[name] = "constexpr", value
                 continue
             signature[name] = _type(name, value)
@@ -116,17 +120,15 @@ class TritonKernel:
         )  # fmt: skip
         kernel = module.get_function(about.name)
         kernel.max_dynamic_shared_size_bytes = max(kernel.max_dynamic_shared_size_bytes, about.shared)
-        return Variant(kernel, 32 * about.num_warps, about.shared, about.global_scratch_size)
+        passed = tuple(name for name in signature if name not in fixed)
+        return Variant(kernel, 32 * about.num_warps, about.shared, about.global_scratch_size, passed)
 
     def _launch(self, grid: Grid, *arguments: Any, **constants: Any) -> Launch:
-        made = self.compile(*arguments, **constants)
-        values, _ = self._named(arguments, constants)
+        values, options = self._named(arguments, constants)
+        made = self._variant(values, options)
         programs = grid(values) if callable(grid) else grid
-        passed = [
-            _number(value) if not isinstance(value, DeviceArray) else value
-            for place, (name, value) in enumerate(values.items())
-            if place not in self.function.constexprs and not _is_one(value)
-        ]
+        given = (values[name] for name in made.passed)
+        passed = [value if isinstance(value, DeviceArray) else _number(value) for value in given]
         count = int(np.prod(programs))
         scratch = self.device.empty(made.scratch_bytes * count, np.uint8) if made.scratch_bytes else np.uint64(0)
         spare = [scratch, *[np.uint64(0)] * 8][: len(made.kernel.parameters) - len(passed)]
