@@ -113,20 +113,21 @@ def lookup(tags: i64, ages: i64, sets: int, ways: int, line: int, sectors: int, 
 
 @native
 def seen_before(known: i64, size: int, line: int, sectors: int) -> int:
-    """Which sectors of a line this multiprocessor fetched at any time before: an open hash table of lines."""
+    """Which sectors of a line this multiprocessor fetched at any time before, and `<< 4` where that is kept: an open
+    hash table of lines, and behind it when each one's last sectors came."""
     at = ((line * 2654435761) & 9223372036854775807) % size
     tries = 0
     while tries < 64:
         if known[at] == 0:
             known[at] = (line << 4) | sectors
-            return 0
+            return at << 4
         if lshr(known[at], 4) == line:
             had = known[at] & sectors
             known[at] = known[at] | sectors
-            return had
+            return had | (at << 4)
         at = (at + 1) % size
         tries += 1
-    return 0
+    return at << 4
 
 
 @native
@@ -168,6 +169,9 @@ def behind(
     used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / rate
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
     ready = queues[0] + m[M_L2_LATENCY]
+    came = size + lshr(before, 4)
+    if sectors & before:  # what is on its way to L2 comes when it comes
+        ready = max(ready, float(known[came]))
     if fresh > 0 and m[M_COLD] > 0.0:
         asked = fresh * 32.0 * m[M_COLD] / share
         if popc(asked_for) < 4:
@@ -176,6 +180,7 @@ def behind(
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + asked / m[M_DRAM_BYTES]
         used[U_DRAM_READ] = used[U_DRAM_READ] + asked
         ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
+        known[came] = max(known[came], int(ready))
     return ready
 
 
@@ -282,10 +287,12 @@ def memory(
                 )  # fmt: skip
                 ages[came] = max(ages[came], int(got))
                 ready = max(ready, got)
+    in_turn = 0.0
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
-        queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
-    if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-        cycles = max(cycles, used[U_L2_SHARE] - sent)  # no store lets the next access pass before it has gone to L2
+        in_turn = max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
+        queues[0] = queues[0] + in_turn
+    if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:  # none lets the next access pass before it has gone to L2
+        cycles = max(cycles, used[U_L2_SHARE] - sent + in_turn)
     queues[2] = begin + cycles
     if missed and queues[0] - m[M_MISSES] > queues[2]:
         queues[2] = queues[0] - m[M_MISSES]
