@@ -43,13 +43,16 @@ for flushed caches; times of a file's later launches with those for what the fir
 
 {confused}
 
-The third column says how many of these launches have the predicted state within 5 % of all warps' time behind the
-commonest one in the record itself, the last two sum up over both GPUs. Of all launches {near}.
+"near" says of how many of these launches, on both GPUs, the predicted state is within 5 % of all warps' time behind the
+commonest one in the record itself.
+Of all launches {near}.
 
 What is known to be missing: loads that L1's banks hold up wait, on a GPU, mostly for their data, here for room in the
 queue before L1, which is as deep as `queue_ldg128` measures; warps that wait for the tensor cores with products of
-warpgroups are told as waiting at a barrier; the first touch of each line of constants ("IMC miss") costs a little more
-than the launch's start that all share; partial sectors that one warp stores one after the other are gathered before L2.
+warpgroups are told by a GPU as waiting at a barrier; the first touch of each line of constants ("IMC miss") is part of
+the launch's start here; partial sectors that one warp stores one after the other are gathered before L2
+(`own/segmented_scan`); lines that are read a sector at a time are taken for shared, which halves DRAM's part
+(`lab10/08_argmax`).
 
 ## By lab
 
@@ -142,7 +145,7 @@ def _figures(sets: dict[str, dict[str, Any]]) -> str:
             ("commonest warp state right", lambda one: _percent(one["state_right"])),
             ("median difference of a state's share", lambda one: _percent(one["state_difference_median"])),
             ("processor time in all", lambda one: f"{one['cpu_s']:.0f} s"),
-            ("of the dearest prediction", lambda one: f"{one['cpu_most_s']:.1f} s"),
+            ("of the dearest prediction, compiling included", lambda one: f"{one['cpu_most_s']:.1f} s"),
         )
     ]  # fmt: skip
     return _table(("", *(names[name] for name in sets)), rows)

@@ -20,6 +20,7 @@ import processor
 
 from warpschool.clock.machine import find_machine
 from warpschool.clock.prediction import predict_subject
+from warpschool.clock.shipped import digest
 from warpschool.clock.subject import encoded, machine_arch, planned
 from warpschool.contract import parse_contract
 from warpschool.course import Course
@@ -39,7 +40,7 @@ def cost(path: Path) -> dict[str, Any]:
     asked = planned(contract, contract.bind(usual_sizes(contract)), machine)
     found = predict_subject(asked, machine)
     return {
-        "step": f"{path.parent.name.split('_')[0]}/{path.stem}", "case": asked.case, "us": found.us,
+        "source": digest(contract.source), "step": f"{path.parent.name.split('_')[0]}/{path.stem}", "case": asked.case, "us": found.us,
         "reason": found.reason, "compile_s": round(compiled - start, 2),
         "predict_s": round(time.process_time() - compiled, 2),
     }  # fmt: skip
@@ -52,16 +53,15 @@ def main() -> None:
     options = parser.parse_args()
     paths = [step.solution for step in Course(ROOT).kernels() if step.solution is not None]
     cost(paths[0])  # the model's own machine code is loaded
-    rows = []
+    rows: list[dict[str, Any]] = []
     for path in paths:
         if options.only in str(path):
             rows.append(cost(path))
             print(f"{rows[-1]['step']:40s} {rows[-1]['predict_s']:6.2f} s", flush=True)
-    dearest = max(row["predict_s"] for row in rows)
-    print(f"{len(rows)} references, dearest {dearest} s")
-    if not options.only:
-        document = {"what": "processor time of predictions", "processor": processor.name(), "rows": rows}
-        OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+            if not options.only:
+                document = {"what": "processor time of predictions", "processor": processor.name(), "rows": rows}
+                OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"{len(rows)} references, dearest {max(row['predict_s'] for row in rows)} s")
 
 
 if __name__ == "__main__":

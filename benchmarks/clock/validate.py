@@ -58,15 +58,21 @@ def _rows(case: Case, records: dict[str, dict[str, Any]]) -> dict[str, list[dict
     return rows
 
 
-def _predicted(names: list[str], gpus: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """The rows of some cases, by GPU."""
+def _predicted(names: list[str], gpus: list[str], kept: Path | None) -> dict[str, list[dict[str, Any]]]:
+    """The rows of some cases, by GPU; those that are `kept` are not asked for again."""
     records = {
         gpu: json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8")) for gpu in gpus
     }
     rows: dict[str, list[dict[str, Any]]] = {gpu: [] for gpu in gpus}
     for case in cases():
         if case.name in names:
-            found = _rows(case, {gpu: record for gpu, record in records.items() if case.name in record["cases"]})
+            known = kept / f"{case.name.replace('/', ' ')} {' '.join(gpus)}.json" if kept else None
+            if known and known.exists():
+                found = json.loads(known.read_text(encoding="utf-8"))
+            else:
+                found = _rows(case, {gpu: record for gpu, record in records.items() if case.name in record["cases"]})
+            if known:
+                known.write_text(json.dumps(found), encoding="utf-8")
             for gpu, those in found.items():
                 rows[gpu] += those
                 print(f"{case.name:44s} {gpu} {those[-1]['predicted_us'] or 0:10.2f} us, "
@@ -149,15 +155,19 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", default="", help="cases whose names contain this; nothing is written then")
     parser.add_argument("--json", type=Path, default=RESULTS, help="folder where the rows go")
+    parser.add_argument("--kept", type=Path, help="folder of rows by case: a run that was cut short goes on from there")
     options = parser.parse_args()
     records = {
         gpu: json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8")) for gpu in options.gpu
     }
     known = {name for record in records.values() for name in record["cases"]}
     chosen = [case.name for case in cases(options.only) if options.only in case.name and case.name in known]
+    if options.kept:
+        options.kept.mkdir(parents=True, exist_ok=True)
     parts = [chosen[k :: options.jobs] for k in range(options.jobs)]
     with ProcessPoolExecutor(options.jobs) as pool:
-        found = list(pool.map(_predicted, parts, [options.gpu] * len(parts)))
+        count = len(parts)
+        found = list(pool.map(_predicted, parts, [options.gpu] * count, [options.kept] * count))
     for gpu, record in records.items():
         rows = sorted((row for part in found for row in part[gpu]), key=lambda row: chosen.index(row["case"]))
         print(gpu, json.dumps(figures_of(rows), indent=1))

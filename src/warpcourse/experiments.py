@@ -16,7 +16,8 @@ from warpcourse.ladder import StepCost, code_size, cost_of
 from warpschool import model
 from warpschool.clock.cubin import has_disassembler
 from warpschool.clock.machine import find_machine
-from warpschool.clock.prediction import Prediction, predict_plan
+from warpschool.clock.prediction import Prediction, predict_plan, predict_time
+from warpschool.clock.shipped import shipped_us
 from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
@@ -71,20 +72,46 @@ def own_gpu_ms(
 def predicted(
     contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None
 ) -> Prediction | None:
-    """What the clock predicts for a kernel file on PREDICTED; None without the disassembler, and where it cannot."""
+    """What the clock predicts for a kernel file on PREDICTED, or why it cannot; None without the disassembler."""
     if not has_disassembler():
         return None
     machine = find_machine(PREDICTED)
-    found = predict_plan(contract, contract.bind(sizes, constants=constants), machine, constants=constants)
-    return found if found.us is not None else None
+    return predict_plan(contract, contract.bind(sizes, constants=constants), machine, constants=constants)
 
 
 def predicted_ms(
     contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None
 ) -> float | None:
-    """Its time in milliseconds."""
+    """Its time in milliseconds; of a reference the one that the course carries, where no machine code is made."""
     found = predicted(contract, sizes, constants=constants)
-    return found.us / 1000 if found and found.us is not None else None
+    us = found.us if found else None
+    if us is None:
+        us = shipped_us(contract, contract.bind(sizes, constants=constants))
+    return None if us is None else us / 1000
+
+
+def predicted_launches_ms(launches: Iterable[Launch]) -> float | None:
+    """Predicted milliseconds on PREDICTED of launches that ran on the simulator; None where one has no prediction."""
+    if not has_disassembler():
+        return None
+    times = [predict_time(launch, gpu=PREDICTED).us for launch in launches]
+    return None if not times or None in times else sum(time for time in times if time is not None) / 1000
+
+
+def foretold(contract: Contract, sizes: Mapping[str, float]) -> str:
+    """The prediction in words, that of a reference which the course carries, or why there is none."""
+    found = predicted(contract, sizes)
+    if found is not None and found.us is not None:
+        return str(found)
+    us = shipped_us(contract, contract.bind(sizes))
+    if us is not None:
+        return f"predicted for {find_machine(PREDICTED).name}, as the course carries it: {us:.3g} us"
+    return "whose time is not predicted without NVIDIA's disassembler" if found is None else str(found)
+
+
+def own_foretold(step: str, sizes: Mapping[str, float]) -> str:
+    """The same of the student's own kernel, as a sentence."""
+    return f"Your kernel, {foretold(own_contract(step), sizes)}."
 
 
 # ---------------------------------------------------------------- the parts of a computation
@@ -145,8 +172,7 @@ def parts(
     if not result.device.measures_time:
         bound = model.estimate(result.counters, gpu=gpu, array_bytes=bench.in_bytes + bench.out_bytes)
         note = f"Copies and kernels are timed on a GPU only. Kernel, {bound}."
-        clock = predicted(contract, sizes)
-        note += f" Kernel, {clock}." if clock else ""
+        note += f" Kernel, {foretold(contract, sizes)}."
     if on_cpu is not None:
         rows.append(TimedPart("the same on the CPU", None, benchmark_host(lambda: on_cpu(**inputs)).median_ms))
     return Parts.on(result.device.description, rows, note)

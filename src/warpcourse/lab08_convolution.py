@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpcourse.experiments import gpu_ms, told
+from warpcourse.experiments import gpu_ms, predicted_launches_ms, told
 from warpschool import model
 from warpschool.counters import Counters, ratio
 from warpschool.device import Launch, get_device
@@ -99,7 +99,7 @@ def compare(steps: Sequence[str], layer: str) -> Table:
     """Tables 1 to 8 of the report for one layer: reuse, idle threads, parted lanes, waste, shape, time."""
     head = [
         f"{layer} layer", "products per float loaded", "idle threads", "lanes at work", "load sectors used",
-        "store sectors used", "block", "ms for 10,000", "the report's ms",
+        "store sectors used", "block", "us of this run, predicted for an H200", "ms for 10,000", "the report's ms",
     ]  # fmt: skip
     return small_table(head, [_row(road(step, layer), layer) for step in steps])
 
@@ -108,10 +108,11 @@ def _row(one: Road, layer: str) -> list[str]:
     counted = one.counters
     lanes = ratio(counted.thread_instructions, counted.warp_instructions)
     then = REPORT_MS.get(one.step, (None, None))[layer == "second"]
+    foretold = predicted_launches_ms(one.launches)
     return [
         one.step, f"{one.reuse:.3g}", f"{one.idle:.0%}", f"{lanes:.3g}", f"{counted.global_load_efficiency:.0%}",
         f"{counted.global_store_efficiency:.0%}", "x".join(str(n) for n in one.launches[-1].block if n > 1),
-        told(one.time_ms), "" if then is None else f"{then:g}",
+        "-" if foretold is None else f"{1000 * foretold:.3g}", told(one.time_ms), "" if then is None else f"{then:g}",
     ]  # fmt: skip
 
 
@@ -138,6 +139,8 @@ class Overhead:
     extra_kb: tuple[float, ...]
     """memory beyond the image's own"""
     time_ms: tuple[float | None, ...]
+    predicted_ms: tuple[float | None, ...]
+    """for an H200"""
     bound_ms: tuple[float, ...]
     """lower bound for `gpu`, from counters"""
     gpu: str
@@ -150,7 +153,7 @@ def overhead(
     """Measure the student's own im2col for windows of R = S, padded so that results are as large as the image."""
     own = Program(own_contract(step), device="sim")
     fast = Program(own_contract(step), device="gpu") if get_device("auto").measures_time else None
-    extra, times, bounds = [], [], []
+    extra, times, foretold, bounds = [], [], [], []
     for window in windows:
         x = np.random.default_rng(1).uniform(-1, 1, (1, channels, size, size)).astype(np.float32)
         sizes = {"R": window, "S": window, "STRIDE": 1, "PAD": window // 2}
@@ -159,7 +162,9 @@ def overhead(
         extra.append((matrix.nbytes - x.nbytes) / 1000)
         bounds.append(model.estimate(run.counters, gpu=gpu, array_bytes=matrix.nbytes + x.nbytes).time_ms)
         times.append(None if fast is None else gpu_ms(fast.run(sizes, {"x": x}).launches))
-    return Overhead(tuple(windows), tuple(extra), tuple(times), tuple(bounds), model.find_gpu(gpu).name)
+        foretold.append(predicted_launches_ms(run.launches))
+    gpu_name = model.find_gpu(gpu).name
+    return Overhead(tuple(windows), tuple(extra), tuple(times), tuple(foretold), tuple(bounds), gpu_name)
 
 
 def operations(*, windows: Sequence[int] = WINDOWS, channels: int = 64, size: int = 32) -> dict[str, list[float]]:

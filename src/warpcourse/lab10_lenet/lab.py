@@ -20,7 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.experiments import gpu_ms, told
+from warpcourse.experiments import gpu_ms, predicted_launches_ms, told
 from warpcourse.lessons import BLUE, GREEN, ORANGE
 from warpschool.counters import Counters
 from warpschool.course import Course
@@ -114,23 +114,29 @@ def layers_table(form: str = "plain", *, kernels: Kernels | None = None, images:
     session["x"].set(load().test.pixels()[:images])
     session.run()
     counted: dict[str, Counters] = {}
+    ran: dict[str, list[Launch]] = {}
     for call, launches in session.launches:
         counted[call.layer] = sum((launch.counters for launch in launches), counted.get(call.layer, Counters()))
+        ran.setdefault(call.layer, []).extend(launches)
+    foretold = {name: predicted_launches_ms(launches) for name, launches in ran.items()}
     times = layer_times(form)
     gpu, known = recorded_layer_times(form)
-    head = ["layer", "bytes moved for an image", "multiply-adds", "ms for 10,000", *([f"ms, {gpu}"] if known else []),
-            "the report's ms", "serial, its ms"]  # fmt: skip
+    head = ["layer", "bytes moved for an image", "multiply-adds", f"ms for {images}, predicted for an H200",
+            "ms for 10,000", *([f"ms, {gpu}"] if known else []), "the report's ms", "serial, its ms"]  # fmt: skip
     note = f"{gpu}: recorded with the references." if known else ""
-    return small_table(head, [_row(name, one, images, times, known) for name, one in counted.items()], note)
+    rows = [_row(name, one, images, foretold[name], times, known) for name, one in counted.items()]
+    return small_table(head, rows, note)
 
 
 def _row(
-    name: str, one: Counters, images: int, times: Mapping[str, float | None], known: Mapping[str, float]
-) -> list[str]:
+    name: str, one: Counters, images: int, foretold: float | None, times: Mapping[str, float | None],
+    known: Mapping[str, float],
+) -> list[str]:  # fmt: skip
     serial, parallel = REPORT_MS.get(name, (None, None))
     moved = one.global_load_bytes + one.global_store_bytes
     return [
         name, f"{moved / images:,.0f}", f"{one.fma_instructions / images:,.0f}",
+        "-" if foretold is None else f"{foretold:.3g}",
         told(times.get(name)), *([f"{known[name]:.3g}"] if known else []),
         "" if parallel is None else f"{parallel:g}",
         "" if serial is None else f"{serial:g}",
@@ -150,14 +156,23 @@ def layer_times(form: str) -> dict[str, float | None]:
 # ---------------------------------------------------------------- batches
 
 
-def bytes_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
-    """What an image costs in bytes of global loads, layer by layer, as the batch grows: the simulator's counts."""
-    return {name: [_loaded(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
-
-
-def time_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
-    """Microseconds for an image, layer by layer, as the batch grows; None without a GPU."""
-    return {name: [_time_us(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
+def image_costs(batches: Sequence[int]) -> dict[str, dict[str, list[float | None]]]:
+    """What an image costs, layer by layer, as the batch grows: bytes of global loads by the simulator's counts, and
+    microseconds, measured, which is None without a GPU, and as the clock predicts them."""
+    nbytes: dict[str, list[float | None]] = {}
+    times: dict[str, list[float | None]] = {}
+    for name, layer, shape in _MEASURED:
+        runs = [_launches(layer, shape, batch, "sim") for batch in batches]
+        foretold = [predicted_launches_ms(launches) for launches in runs]
+        nbytes[name] = [
+            sum(launch.counters.global_load_bytes for launch in launches) / batch
+            for launches, batch in zip(runs, batches, strict=True)
+        ]
+        times[name] = [_time_us(layer, shape, batch) for batch in batches]
+        times[f"{name}, predicted for an H200"] = [
+            None if ms is None else 1e3 * ms / batch for ms, batch in zip(foretold, batches, strict=True)
+        ]
+    return {"bytes loaded for an image": nbytes, "microseconds for an image": times}
 
 
 _Weighted = ConvolvePool | FullyConnected
@@ -179,10 +194,6 @@ def _launches(layer: _Weighted, shape: tuple[int, ...], batch: int, device: str)
             session[name].set(rng.uniform(-1, 1, value.shape).astype(value.dtype))
     session.run()
     return [launch for _, launches in session.launches for launch in launches]
-
-
-def _loaded(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float:
-    return sum(launch.counters.global_load_bytes for launch in _launches(layer, shape, batch, "sim")) / batch
 
 
 def _time_us(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float | None:

@@ -13,7 +13,7 @@ from warpschool.clock.trace import KernelLaunch, Tracer
 _SAMPLED, _COUNTED, _MOST_COUNTED = 24, 2_500_000, 12_000_000
 """Of blocks whose instructions are counted: how many at least; how many instructions all may issue together for each to
 be counted; and how many those may that are sampled, which are four at least."""
-_UNEVEN = 1.25
+_UNEVEN, _STRAIGHT = 1.25, 0.05
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _issued(tracer: Tracer, number: int) -> int:
 
 
 def _along_one_axis(tracer: Tracer) -> np.ndarray | None:
-    """What each block issues, where that changes along one axis alone: five blocks, and straight lines between them."""
+    """What each block issues, where that changes along one axis alone, in straight lines between five blocks."""
     grid = tracer.launch.grid
     middle = [size // 2 for size in grid]
 
@@ -90,8 +90,12 @@ def _along_one_axis(tracer: Tracer) -> np.ndarray | None:
     if len(differ) != 1:
         return None
     axis = differ[0]
-    places = np.unique(np.linspace(0, grid[axis] - 1, 5).astype(int))
-    along = np.interp(np.arange(grid[axis]), places, [at(axis, int(place)) for place in places])
+    last = grid[axis] - 1
+    places = np.unique(np.linspace(0, last, 5).astype(int))
+    along = np.interp(np.arange(last + 1), places, [at(axis, int(place)) for place in places])
+    between = (places[:-1] + places[1:]) // 2
+    if any(abs(along[place] - at(axis, int(place))) > _STRAIGHT * along.max() for place in between):
+        return None
     shape = [1, 1, 1]
-    shape[2 - axis] = grid[axis]
+    shape[2 - axis] = last + 1
     return np.broadcast_to(along.reshape(shape), grid[::-1]).reshape(-1)

@@ -184,7 +184,7 @@ def _sharing(
         wanted = one * scale if nbytes > one else one * active
         touched = min(float(nbytes), wanted) if wanted else 0.0
         ranges += [address, address + nbytes]
-        shares.append(max(1.0, min(wanted / touched, active)) if touched else 1.0)
+        shares.append(max(1.0, min(wanted / touched, float(active))) if touched else 1.0)
         total += touched
     return np.array(ranges or [0, 0], np.int64), np.array(shares or [1.0]), total
 
@@ -254,8 +254,8 @@ class _Run:
             np.zeros(slots * core.TIMES), np.zeros(found.resident * core.SLOT_WORDS, np.int64), self.m,
             np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
-            np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges, found.shares,
-            used, np.zeros(4),
+            np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges,
+            found.shares, used, np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
             log.reshape(-1), np.zeros(found.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip

@@ -16,13 +16,14 @@ from warpschool.clock.trace import KernelLaunch
 from warpschool.compile import compile_cuda
 from warpschool.contract import Contract, Plan
 from warpschool.device import Launch
-from warpschool.errors import CompileError
+from warpschool.errors import CompileError, CompilerLacks
 from warpschool.harness.launcher import Program as FileProgram, given_sizes, random_inputs
 from warpschool.harness.source import resolve
 from warpschool.inspect.profile import case_text, usual_sizes
 
 IMPOSSIBLE = "not possible there"
 """How the reason begins where a machine cannot run a kernel at all."""
+NOT_KNOWN = "not known with this compiler: the clock follows machine code, which NVIDIA's compiler alone makes"
 _KEPT = 16
 _known: dict[tuple[Any, ...], dict[str, Program]] = {}
 
@@ -60,6 +61,8 @@ def subject(
             programs = encoded(module.code, module.name, arch, module.constants, module.options)
         except CompileError as error:
             return Subject("", module.code, (Part(what.kernel, None, of_launch(what), _impossible(error)),))
+        except CompilerLacks:
+            return Subject("", module.code, (Part(what.kernel, None, of_launch(what), NOT_KNOWN),))
         return Subject("", module.code, (Part(what.kernel, programs[what.kernel], of_launch(what)),))
     contract = resolve(what, otherwise="Name a kernel file or a step.").contract()
     plan = contract.bind(usual_sizes(contract, constants=constants) | given_sizes(sizes), constants=constants)
@@ -75,9 +78,10 @@ def planned(
     file = FileProgram(contract, device="sim", constants=constants)
     try:
         programs = encoded(contract.source, contract.name, machine_arch(contract.arch, machine), constants or {})
-    except CompileError as error:
+    except (CompileError, CompilerLacks) as error:
         compile_cuda(contract.source, name=contract.name, arch=contract.arch, constants=constants)  # or raise
-        launches = [Part(kernel, None, launch, _impossible(error)) for kernel, launch in of_plan(file, plan)]
+        reason = NOT_KNOWN if isinstance(error, CompilerLacks) else _impossible(error)
+        launches = [Part(kernel, None, launch, reason) for kernel, launch in of_plan(file, plan)]
         return Subject(case_text(plan), contract.source, tuple(launches))
     arrays = None
     if any(program.reads_memory for program in programs.values()):
