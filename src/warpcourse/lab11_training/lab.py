@@ -39,11 +39,11 @@ NETWORKS = ("digits", "lenet5")
 RECIPE = Settings(epochs=40, batch=64, seed=1, optimizer=Sgd(rate=0.05, momentum=0.9, decay=2e-4), shift=2)
 """The settings of the weights that the course ships."""
 
-_CONVOLUTIONS: Mapping[str, tuple[str, Mapping[str, Mapping[str, int]]]] = {
-    "sim": ("lab08_convolution/01_direct", {}),  # short code: translated in no time
-    "gpu": ("lab08_convolution/12_register_tiles", {"lenet5.conv1": {"IMAGES": 2}}),  # four of 28 x 28 are too many
+_CONVOLUTIONS = {
+    "sim": "lab08_convolution/01_direct",  # short code: translated in no time
+    "gpu": "lab08_convolution/12_register_tiles",
 }
-"""By device: the kernel of the convolutions, and constants by network and layer."""
+"""By device: the kernel of the convolutions."""
 
 
 def training_network(name: str, device: str) -> tuple[Layer, ...]:
@@ -51,12 +51,11 @@ def training_network(name: str, device: str) -> tuple[Layer, ...]:
     if name not in NETWORKS:
         raise ArgumentError(f"there is no network {name!r}", next_step=did_you_mean(name, NETWORKS))
     layers = digits_layers("plain", labels=False) if name == "digits" else lenet5_layers(labels=False)
-    step, constants = _CONVOLUTIONS[device]
+    step = _CONVOLUTIONS[device]
+    back = Convolve.backward_step if device == "sim" else step
     return tuple(
-        replace(layer, step=step, constants=constants.get(f"{name}.{layer.name}", {}))
-        if isinstance(layer, Convolve) else layer
-        for layer in layers
-    )  # fmt: skip
+        replace(layer, step=step, backward_step=back) if isinstance(layer, Convolve) else layer for layer in layers
+    )
 
 
 # ---------------------------------------------------------------- a loss in float64

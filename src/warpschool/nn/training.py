@@ -7,7 +7,8 @@
     trainer.parameters["conv1.weight"]; trainer.gradients["conv1.weight"]
 
 Every launch is one of the kernels passed in; nothing else changes a number on the device. The simulator checks the
-first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed.
+first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed, those
+that need nothing of each other side by side.
 
 What a run does next follows from its settings, parameters, optimizer and place alone: random numbers are drawn anew for
 each epoch from (seed, epoch). So a run that goes on from a checkpoint computes what it would have computed anyway.
@@ -38,6 +39,7 @@ from warpschool.nn.graph import KernelCall, TrainingGraph
 from warpschool.nn.layers import Argmax, Layer
 from warpschool.nn.network import PIXELS, build, build_training
 from warpschool.nn.session import Kernels, Session
+from warpschool.nn.side_by_side import QUEUES, record
 from warpschool.show.progress import progress as show_progress
 
 # ---------------------------------------------------------------- optimizers
@@ -286,8 +288,8 @@ class InTraining:
 class Trainer(InTraining):
     """A network in training on one device; `parameters`: where to begin instead of at random weights.
 
-    `always_check`: let the simulator check every step for hazards, not the first alone.
-    Raises ArgumentError for layers that have no backward pass.
+    `always_check`: let the simulator check every step for hazards, not the first alone. `queues`: how many kernels of a
+    step may run at once on a GPU, at most. Raises ArgumentError for layers that have no backward pass.
     """
 
     updater: Updater
@@ -295,15 +297,17 @@ class Trainer(InTraining):
     def __init__(
         self, layers: Sequence[Layer], kernels: Kernels, settings: Settings, *,
         parameters: Mapping[str, npt.ArrayLike] | None = None, image_shape: Sequence[int] = PIXELS,
-        always_check: bool = False,
+        always_check: bool = False, queues: int = QUEUES,
     ) -> None:  # fmt: skip
         graph = build_training(layers, settings.batch, image_shape)
         start = parameters or first_parameters({n: p.shape for n, p in graph.places.items()}, settings.seed)
         self._stream = kernels.device.Stream(non_blocking=True) if kernels.device.measures_time else None
-        super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream)
+        # Every array in a place of its own: kernels that run at once must not share one.
+        alone = {"guarded": True} if self._stream is not None else {}
+        super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream, **alone)
         self.layers, self.kernels, self.settings = tuple(layers), kernels, settings
         self.image_shape = tuple(image_shape)
-        self._settled, self._always_check = False, always_check
+        self._settled, self._always_check, self._queues = False, always_check, queues
         self._recorded: Any = None
         self._testing: Session | None = None
 
@@ -361,10 +365,7 @@ class Trainer(InTraining):
                 self.session.relax()
                 self.updater.relax()
         elif self._stream is not None:
-            with self._stream:
-                self._stream.begin_capture()
-                self.session.run()
-                self._recorded = self._stream.end_capture()
+            self._recorded = record(self.session, self._stream, self._queues)
 
     # ---------------------------------------------------------------- a run
 

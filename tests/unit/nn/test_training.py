@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -89,6 +89,27 @@ def test_gradients_of_a_network_agree_with_finite_differences(kernels, batch, av
         expected = references.finite_difference(along, before[name], direction, step=1e-7)
         tolerance = 1e-4 * float(np.abs(gradient).sum())
         assert float((gradient * direction).sum()) == pytest.approx(expected, abs=tolerance), name
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+def test_filters_turned_round_give_the_slopes_of_images(kernels, batch, pad):
+    found = {}
+    for step in (Convolve.backward_step, DIRECT):
+        layers = [
+            replace(layer, pad=pad, backward_step=step) if layer.name == "conv2" else layer for layer in small(False)
+        ]
+        trainer = Trainer(layers, kernels, Settings(batch=BATCH, seed=5), image_shape=IMAGE, always_check=True)
+        trainer.step(*batch, rate=0.0)
+        found[step] = trainer.gradients
+    for name, gradient in found[DIRECT].items():
+        assert gradient.any()
+        np.testing.assert_allclose(gradient, found[Convolve.backward_step][name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_stride_is_no_convolution_backwards(kernels):
+    layers = [replace(layer, stride=2, backward_step=DIRECT) if layer.name == "conv2" else layer for layer in small()]
+    with pytest.raises(ArgumentError, match="no convolution backwards"):
+        Trainer(layers, kernels, Settings(batch=BATCH), image_shape=IMAGE)
 
 
 @pytest.mark.parametrize("optimizer", [Sgd(rate=0.1, momentum=0.5, decay=0.01), Adam(rate=0.01)], ids=["sgd", "adam"])
