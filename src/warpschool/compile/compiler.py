@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from ptxsim import cache
 from warpschool.compile.beside import headers_within
 from warpschool.compile.host_code import device_part, has_host_code, shifts
+from warpschool.compile.pool import pool
+from warpschool.compile.processes import TOO_MUCH, Answer, Request
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, at_include, parse_log, render
 from warpschool.compile.source import (
     advice_on_headers,
@@ -25,7 +27,6 @@ from warpschool.compile.source import (
     standard_options,
 )
 from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
-from warpschool.compile.worker import TOO_MUCH, Answer, Request, pool
 from warpschool.errors import (
     ArgumentError,
     CompileError,
