@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -294,11 +294,12 @@ class Launching:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            record = self._account(workers)
+            stored_to, touched = (), None
             if self._watch is None:
-                record = replace(record, stored_to=_stored_to(written, workers[0].shadows))
+                stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
-                record = replace(record, touched=self._touched(watched, workers[0].shadows))
+                touched = self._touched(watched, workers[0].shadows)
+            record = self._account(workers, stored_to, touched)
             races = any(h.kind == "race" for h in record.hazards)
             if races and not before.complete:
                 record = replace(record, hazards=self._beyond_doubt(record.hazards))
@@ -335,8 +336,10 @@ class Launching:
         return (*races, *(h for h in hazards if h.kind != "race"))
 
     def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Those that need no second look: grid.sync() may have ordered any two blocks, and only that look sees it."""
-        return tuple(h for h in hazards if h.kind != "race" or not self.terms.cooperative or h.space == "shared")
+        """Those that need no second look: grid.sync() may have ordered any two blocks, a barrier object any two
+        threads of one, and only that look sees it."""
+        in_doubt = {"global": self.terms.cooperative, "shared": self.unit.barrier_objects}
+        return tuple(h for h in hazards if h.kind != "race" or not in_doubt.get(h.space, False))
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
@@ -375,12 +378,12 @@ class Launching:
         for root in roots:
             if root == "?":
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
-            kind, _, rest = root.partition("+" if root.startswith("param") else " ")
-            if kind == "param":
-                pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
+            offset, name = _root(root)
+            if offset is not None:
+                pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
                 allocation = memory.containing(pointer) or memory.nearest(pointer)
             else:
-                allocation = self.setup.variables.get(rest)
+                allocation = self.setup.variables.get(name)
             if allocation is not None:
                 found[allocation.address] = allocation
         return list(found.values())
@@ -477,15 +480,24 @@ class Launching:
             known[key] = ({line: dict(lines[line]) for line in sorted(lines)}, dict(sorted(totals.items())))
         return known[key]
 
-    def _account(self, workers: list[HostWorker]) -> LaunchRecord:
+    def _account(
+        self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None
+    ) -> LaunchRecord:
         lines, totals = self._counted(workers)
         told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
-            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed,
-            complete=not any(w.strayed for w in workers),
+            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
+            touched=touched, complete=not any(w.strayed for w in workers),
         )  # fmt: skip
+
+
+@cache
+def _root(root: str) -> tuple[int | None, str]:
+    """Where a pointer comes from: its offset in the parameter block, or the name of a variable."""
+    kind, _, rest = root.partition("+" if root.startswith("param") else " ")
+    return (int(rest), "") if kind == "param" else (None, rest)
 
 
 def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
