@@ -8,9 +8,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -276,14 +278,48 @@ def _dependencies(text: str) -> list[str]:
 
 
 def _all(commands: list[list[str]], where: Path) -> list[subprocess.CompletedProcess[str]]:
-    """Several at a time, as many as this process may use cores."""
-    with ThreadPoolExecutor(max_workers=available_threads()) as pool:
-        return list(pool.map(lambda command: _run(command, where), commands))
+    """Several at a time, as many as this process may use cores. Where that is interrupted, none of them goes on."""
+    with ThreadPoolExecutor(max_workers=available_threads()) as pool, _Compilers(where) as compilers:
+        return list(pool.map(compilers.run, commands))
 
 
 def _run(command: list[str], where: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LC_ALL": "C"}
-    return subprocess.run(command, cwd=where, capture_output=True, text=True, errors="replace", env=environment)
+    return _all([command], where)[0]
+
+
+class _Compilers:
+    """What is being run: each in a process group of its own, with the processes that nvcc starts."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._running: set[int] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """To its end, which may be that of all."""
+        with self._lock:
+            if self._ended:
+                return subprocess.CompletedProcess(command, -signal.SIGKILL, "", "")
+            process = subprocess.Popen(
+                command, cwd=self._where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, process_group=0,
+            )  # fmt: skip
+            self._running.add(process.pid)
+        stdout, stderr = process.communicate()
+        with self._lock:
+            self._running.discard(process.pid)
+        return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+    def __enter__(self) -> _Compilers:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        with self._lock:
+            self._ended = True
+            for pid in self._running:  # none, unless something was raised
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
 
 
 _MEND = "Mend the lines that are named, and run it again."

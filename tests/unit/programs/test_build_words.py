@@ -1,9 +1,14 @@
-"""Options of nvcc: which the compiler sees, which the linker, and which are ours to choose."""
+"""Options of nvcc: which the compiler sees, which the linker, and which are ours to choose; how its processes end."""
+
+import signal
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from warpschool.cli.programs import compiler_words
-from warpschool.programs.build import _advice, _stages
+from warpschool.programs.build import _advice, _Compilers, _stages
 
 
 def kept(*words):
@@ -40,3 +45,21 @@ def test_values_stay_behind_their_options():
 )  # fmt: skip
 def test_what_is_not_there_gets_advice(name, says):
     assert says in _advice(name)
+
+
+def test_an_interrupted_build_ends_its_compilers_and_what_they_started(tmp_path):
+    started = tmp_path / "started"
+    command = ["sh", "-c", f"sleep 1000 & echo $! > {started}.part; mv {started}.part {started}; wait"]
+    done = []
+    with pytest.raises(KeyboardInterrupt), _Compilers(tmp_path) as compilers:
+        thread = threading.Thread(target=lambda: done.append(compilers.run(command)))
+        thread.start()
+        while not started.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    thread.join(60)
+    assert done[0].returncode == -signal.SIGKILL
+    assert compilers.run(command).returncode == -signal.SIGKILL  # none begins behind that
+    status = Path(f"/proc/{started.read_text().strip()}/status")  # nobody may have collected it yet
+    while status.exists() and "State:\tZ" not in status.read_text():
+        time.sleep(0.01)
