@@ -117,12 +117,11 @@ def _other_errors(tools: Tools) -> str:
     return f"namespace warp {{ {function} }}\n"
 
 
-def _nvrtc(tools: Tools) -> Path | str:
-    """NVIDIA's library that compiles kernels; only its name where it lies with the system's."""
-    found = sorted((tools.include.parent / "lib").glob("libnvrtc.so*")) + sorted(
-        (tools.include.parent / "lib64").glob("libnvrtc.so*")
-    )
-    return found[0] if found else "libnvrtc.so"
+def _nvidias(tools: Tools, library: str) -> Path | str:
+    """A library of NVIDIA's beside the headers; only its name where it lies with the system's."""
+    root = tools.include.parent
+    found = [*sorted((root / "lib").glob(f"{library}*")), *sorted((root / "lib64").glob(f"{library}*"))]
+    return found[0] if found else library
 
 
 def _per_thread_names(tools: Tools) -> list[str]:
@@ -134,7 +133,9 @@ def _per_thread_names(tools: Tools) -> list[str]:
 
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING, _EARLIER_DRIVER, *_SHARED)
+    nvrtc, curand = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
+    fixed = _MISSING, _EARLIER_DRIVER, *_SHARED, nvrtc, curand
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     folder = _folder("runtime") / key
     made = folder / NAME
     if made.is_file():
@@ -144,7 +145,8 @@ def runtime_library(tools: Tools) -> Path:
         target = Path(work) / NAME
         compile_ = [
             str(tools.host), *_SHARED, str(made), f"-I{tools.include}",
-            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f'-DWARPSCHOOL_NVRTC="{_nvrtc(tools)}"',
+            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"',
+            f'-DWARPSCHOOL_NVRTC="{nvrtc}"', f'-DWARPSCHOOL_CURAND="{curand}"',
             f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"',
         ]  # fmt: skip
         missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
