@@ -63,7 +63,7 @@ _MOST_IGNORED = 100
 """Calls that failed, of which one is told that nobody looked at."""
 _MOST_FOLLOWED = 64 << 20
 """Bytes of an allocation whose use by several streams is followed."""
-_UNMASKED = re.compile(r"\b(vote|shfl)((?!\.sync)\.[^;]*);")
+_UNMASKED = re.compile(r"\b(vote|shfl)((?!\S*\.sync)\.[^;]*);")
 """Votes and shuffles as they were until CUDA 8, which ptxas refuses and the simulator runs."""
 _SMALL_LAUNCH = 20_000
 """Instructions of warps."""
@@ -264,6 +264,9 @@ class Session:
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
                 command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
+            if said.returncode:
+                why = f"ptxas tells no registers of it: {(said.stderr or said.stdout).strip().partition(chr(10))[0]}"
+                self.findings.kernel("unsupported", function.readable, 0, (), message=why)
             self._resources[function.module] = parse_resources(said.stderr)
         return self._resources[function.module].get(function.name)
 
