@@ -68,6 +68,9 @@ _PIECE = 1 << 13
 """Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
+_ENOUGH_LOOKS = 2
+"""Launches of a shape in which a second look has found nothing, before it is spared the next: a program that hands
+results from block to block a thousand times would spend its time on that."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
 """The kind of finding that is no hazard; those that the exact race shadow tells."""
 
@@ -82,6 +85,8 @@ class Engine:
         self._promotions: dict[_Key, tiers.Promotion] = {}
         self.counted: dict[tuple[bytes | int, ...], tuple[Lines, dict[str, int]]] = {}
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+        self.looks: dict[tuple[object, ...], list[tuple[Finding, ...]]] = {}
+        """what second looks, each to its end, noted where they found no race, by what was suspected"""
         self._resting: list[HostWorker] = []
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
@@ -294,7 +299,8 @@ class Launching:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            stored_to, touched = (), None
+            stored_to: tuple[str, ...] = ()
+            touched: tuple[Touched, ...] | None = None
             if self._watch is None:
                 stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
@@ -317,6 +323,9 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
+        looks = self.engine.looks.setdefault(self._suspicion(hazards), [])
+        if len(looks) >= _ENOUGH_LOOKS:
+            return (*looks[-1], *(h for h in hazards if h.kind != "race"))
         code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
@@ -333,13 +342,20 @@ class Launching:
             noted = {f.line for f in races}
             hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
             return (*races, *self._beyond_doubt(hazards))
+        if complete and all(f.kind == NOTE for f in races):
+            looks.append(tuple(races))
         return (*races, *(h for h in hazards if h.kind != "race"))
+
+    def _suspicion(self, hazards: tuple[Finding, ...]) -> tuple[object, ...]:
+        """The races that the quick shadow tells, without the threads and bytes that differ from launch to launch."""
+        shape = self.terms.grid, self.terms.block, self.terms.cluster, self.setup.order
+        return *shape, *sorted({(h.line, h.access, h.space, h.other_line) for h in hazards if h.kind == "race"})
 
     def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
         """Those that need no second look: grid.sync() may have ordered any two blocks, a barrier object any two
         threads of one, and only that look sees it."""
-        in_doubt = {"global": self.terms.cooperative, "shared": self.unit.barrier_objects}
-        return tuple(h for h in hazards if h.kind != "race" or not in_doubt.get(h.space, False))
+        cooperative, objects = self.terms.cooperative, self.unit.barrier_objects
+        return tuple(h for h in hazards if h.kind != "race" or not (objects if h.space == "shared" else cooperative))
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""

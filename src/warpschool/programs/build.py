@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -325,6 +325,7 @@ class _Compilers:
 
 
 _MEND = "Mend the lines that are named, and run it again."
+_THRUST = re.compile(r'namespace "thrust" has no member "(\w+)"')
 _ABSENT = re.compile(r"fatal error: (\S+): No such file|cannot find -l(\w+)")
 _LIBRARIES = {
     "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "npp": "NPP", "nvjpeg": "nvJPEG",
@@ -341,8 +342,10 @@ def _refuse(done: subprocess.CompletedProcess[str], what: str, next_step: str = 
     if done.returncode == 0:
         return
     log = _tidy(done.stderr + done.stdout)
-    absent = _ABSENT.search(log)
+    absent, thrust = _ABSENT.search(log), _THRUST.search(log)
     step = _advice(absent[1] or absent[2]) if absent else next_step
+    if thrust:
+        step = f"Since CUDA 13 Thrust's headers bring each other no longer: include the one of thrust::{thrust[1]}."
     raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=step)
 
 
@@ -394,11 +397,21 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Drops the builds that nobody has used for longest, once there are too many."""
-    found = sorted(folder.glob("*.program"), key=lambda path: path.stat().st_mtime)
-    for path in found[: max(0, len(found) - _MOST_BUILDS)]:
+    """Drops the builds that nobody has used for longest, once there are too many, and what broken ones left behind."""
+    found = _by_age(folder.glob("*.program"))
+    surplus = max(0, len(found) - _MOST_BUILDS)
+    for _, path in found[:surplus]:
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
-    for left in folder.glob(".build-*"):
-        if left.stat().st_mtime < found[0].stat().st_mtime:
+    for age, left in _by_age(folder.glob(".build-*")):
+        if age < found[surplus][0]:
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _by_age(paths: Iterable[Path]) -> list[tuple[float, Path]]:
+    """When each was last used, the oldest first; those are left out that another process has just dropped."""
+    ages = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            ages.append((path.stat().st_mtime, path))
+    return sorted(ages)

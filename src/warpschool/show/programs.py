@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from warpschool.programs.refused import refusal
 from warpschool.programs.report import HostFrame, KernelUse, Note, ProgramReport
 from warpschool.show.table import Table
 
@@ -94,9 +95,14 @@ _HOST: dict[str, Callable[[Facts], str]] = {
         f"{f['shared']:,} bytes of dynamic shared memory"
     ),
     "ignored-error": lambda f: f"{f['call']} failed with {f['error']}, and the program did not look",
-    "unsupported-call": lambda f: f"the simulator has no {f['call']}",
+    "unsupported-call": lambda f: _refused(f["call"]),
     "crash": _crash,
 }  # fmt: skip
+
+
+def _refused(call: str) -> str:
+    why = refusal(call)
+    return f"the simulator has no {call} ({why.what}): {why.instead}"
 
 
 def _of(f: Facts) -> str:

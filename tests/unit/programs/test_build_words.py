@@ -1,5 +1,6 @@
 """Options of nvcc: which the compiler sees, which the linker, and which are ours to choose; how its processes end."""
 
+import os
 import signal
 import threading
 import time
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.cli.programs import compiler_words
-from warpschool.programs.build import _advice, _Compilers, _stages
+from warpschool.programs.build import _advice, _Compilers, _prune, _stages
 
 
 def kept(*words):
@@ -63,3 +64,20 @@ def test_an_interrupted_build_ends_its_compilers_and_what_they_started(tmp_path)
     status = Path(f"/proc/{started.read_text().strip()}/status")  # nobody may have collected it yet
     while status.exists() and "State:\tZ" not in status.read_text():
         time.sleep(0.01)
+
+
+def test_builds_that_nobody_uses_are_dropped_and_the_newest_stay(tmp_path, monkeypatch):
+    monkeypatch.setitem(_prune.__globals__, "_MOST_BUILDS", 3)
+    for age in range(6):
+        for suffix in ("program", "json"):
+            path = tmp_path / f"{age}.{suffix}"
+            path.touch()
+            os.utime(path, (1000 + age, 1000 + age))
+    for name, age in (("broken", 1002), ("running", 1005)):
+        (tmp_path / f".build-{name}").mkdir()
+        os.utime(tmp_path / f".build-{name}", (age, age))
+    _prune(tmp_path)
+    left = ["3.json", "3.program", "4.json", "4.program", "5.json", "5.program"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".build-running", *left]
+    _prune(tmp_path)  # with no more than may be, nothing happens
+    assert len(list(tmp_path.iterdir())) == 7
