@@ -325,6 +325,7 @@ class _Compilers:
 
 
 _MEND = "Mend the lines that are named, and run it again."
+_EXPANDED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|managed)\)\)")
 _THRUST = re.compile(r'namespace "thrust" has no member "(\w+)"')
 _ABSENT = re.compile(r"fatal error: (\S+): No such file|cannot find -l(\w+)")
 _LIBRARIES = {
@@ -360,8 +361,17 @@ def _advice(name: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """A compiler's messages without the names of temporary files and without empty lines."""
-    return "\n".join(line for line in _TEMPORARY.sub("", text).splitlines() if line.strip())
+    """A compiler's messages without the names of temporary files and without empty lines, with CUDA's words as they
+    were written: nvcc shows what its headers make of them."""
+    kept: list[str] = []
+    shorter: list[tuple[int, int]] = []  # in the line before: behind which column, by how much
+    for line in _TEMPORARY.sub("", text).splitlines():
+        if line.strip() == "^":
+            at = line.index("^")
+            line = " " * (at - sum(by for column, by in shorter if column <= at)) + "^"
+        shorter = [(m.end(), len(m[0]) - len(m[1]) - 4) for m in _EXPANDED.finditer(line)]
+        kept += [_EXPANDED.sub(r"__\1__", line)] if line.strip() else []
+    return "\n".join(kept)
 
 
 def _folder(kind: str) -> Path:

@@ -13,6 +13,8 @@ from warpschool.programs.report import HostFrame, KernelUse, Note, ProgramReport
 from warpschool.show.table import Table
 
 Facts = Mapping[str, Any]
+_FIRST_PAGE = 4096
+"""Bytes at the beginning of a process's addresses where nothing ever lies."""
 _SIDES = {"from": "reads", "to": "writes", "set": "sets", "library": "uses"}
 _ENDS = {
     "assert": "an assertion failed", "trap": "the kernel stopped itself", "deadlock": "threads wait for ever",
@@ -60,7 +62,8 @@ def _copy_pointer(f: Facts) -> str:
 def _crash(f: Facts) -> str:
     name = signal.Signals(f["signal"]).name
     if name in ("SIGSEGV", "SIGBUS"):
-        return f"host code crashed ({name}): it used address {f['address']:#x}"
+        what = "a null pointer, or one next to it, was used:" if f["address"] < _FIRST_PAGE else "it used"
+        return f"host code crashed ({name}): {what} address {f['address']:#x}"
     return f"host code ended with {name}"
 
 

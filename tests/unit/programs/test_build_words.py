@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from warpschool.cli.programs import compiler_words
-from warpschool.programs.build import _advice, _Compilers, _prune, _stages
+from warpschool.programs.build import _advice, _Compilers, _prune, _stages, _tidy
 
 
 def kept(*words):
@@ -81,3 +81,11 @@ def test_builds_that_nobody_uses_are_dropped_and_the_newest_stay(tmp_path, monke
     assert sorted(path.name for path in tmp_path.iterdir()) == [".build-running", *left]
     _prune(tmp_path)  # with no more than may be, nothing happens
     assert len(list(tmp_path.iterdir())) == 7
+
+
+def test_messages_show_the_words_of_the_source():
+    line = "  __attribute__((global)) void k(float* p) { __attribute__((shared)) float s[x]; }"
+    said = f"a.cu(2): error: no x\n{line}\n{' ' * line.index('x]')}^\n"
+    told = _tidy(said).splitlines()
+    assert told[1] == "  __global__ void k(float* p) { __shared__ float s[x]; }"
+    assert told[2].index("^") == told[1].index("x]")
