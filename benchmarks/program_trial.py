@@ -20,6 +20,8 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -51,9 +53,8 @@ def _one(folder: str, sources: str, options: str, arguments: str) -> dict[str, A
     except WarpschoolError as problem:
         return {"kind": "build", "said": f"{problem}"[:3000]}
     build_s = _child_s() - before
-    resource.setrlimit(resource.RLIMIT_CPU, (_MOST_S, _MOST_S + 30))
-    signal.signal(signal.SIGXCPU, _too_long)
     start = _child_s() + processor.spent_s()
+    threading.Thread(target=_watch, args=(processor.spent_s() + _MOST_S,), daemon=True).start()
     report = run_program(built.path, shlex.split(arguments), capture=True)
     if report.interrupted:
         return {"kind": "timeout", "build_cpu": round(build_s, 1)}
@@ -65,9 +66,11 @@ def _one(folder: str, sources: str, options: str, arguments: str) -> dict[str, A
     }  # fmt: skip
 
 
-def _too_long(*_: object) -> None:
-    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
-    raise KeyboardInterrupt
+def _watch(until_s: float) -> None:
+    """Does what Ctrl-C does, once this process has had so much processor time."""
+    while processor.spent_s() < until_s:
+        time.sleep(0.5)
+    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
 def run(listed: Path, results: Path, collection: str) -> None:
