@@ -44,7 +44,9 @@ from warpschool.suggest import did_you_mean
 
 FILE = "cases.toml"
 ANSWERS = "answers"
-FINDINGS: tuple[str, ...] = ("race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync", "async-order")
+FINDINGS: tuple[str, ...] = (
+    "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync", "async-order",
+)  # fmt: skip
 _KEYS = {"step", "symptom", "wrong", "right", "lines", "most"}
 _COUNTED = frozenset(counter.name for counter in COUNTERS)
 _FOR_THE_LINE = 1 / 3
