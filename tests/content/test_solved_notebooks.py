@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import base64
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +44,13 @@ def executed(notebook, folder, first=""):
     return notebook
 
 
+def pictures_of(cell) -> Iterator[str]:
+    """The SVG of a cell's figures."""
+    for output in cell.outputs:
+        for data in re.findall(r"base64,([A-Za-z0-9+/=]+)", str(output.get("data", {}).get("text/html", ""))):
+            yield base64.b64decode(data).decode("utf-8", "replace")
+
+
 def value_of(cell) -> object:
     values = [output.data["text/plain"] for output in cell.outputs if output.output_type == "execute_result"]
     assert len(values) == 1, f"{grade_id(cell)} has {len(values)} values"
@@ -58,6 +68,8 @@ def test_solved_notebook_runs_and_earns_every_point(lab, tmp_path):
         if cell.cell_type != "code":
             continue
         streams = [output for output in cell.outputs if output.output_type == "stream" and output.name == "stderr"]
+        lonely = [picture for picture in pictures_of(cell) if "on this device" in picture]
+        assert not lonely, f"{grade_id(cell)}: a panel without a time, which could show a recorded or predicted one"
         assert not streams, f"{grade_id(cell)} writes to stderr, which nbgrader takes for a failure: {streams}"
         if is_autograded(cell):
             assert value_of(cell) == points_of(cell) and isinstance(value_of(cell), float), grade_id(cell)
