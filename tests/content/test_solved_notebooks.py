@@ -30,7 +30,7 @@ def skip_without_tools(lab):
         pytest.skip(f"whole programs cannot be built here: {report['problem']}")
 
 
-MOST_LINES, MOST_STEPS = 250_000, 1_000_000
+MOST_LINES, MOST_STEPS = 120_000, 800_000
 """Lines of LLVM text and steps of the simulator that one cell of a solved notebook may ask for: together less than ten
 seconds of one core. What a check's own process does is not among them."""
 
