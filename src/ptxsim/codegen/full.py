@@ -253,7 +253,7 @@ class Full(Translator):
                 self.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):
                 require_member(self, i)
-                if self.unit.options.check:
+                if self.unit.options.check and not i.added:
                     members = self.source(i.operands[0], "b32", WARP)
                     self.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
