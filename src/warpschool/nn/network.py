@@ -58,6 +58,9 @@ one; the second convolution by Winograd's method with the rest in its last trans
 BATCH = 100
 """Images at a time on the simulator."""
 GPU_BATCH = 10_000
+_PREPARED = 32
+"""Batches from which on kernels are compiled, for checks and without, before they run: fewer are done sooner by the
+simulator's own way, which begins at once and compiles what turns out to run for long."""
 
 
 def digits_layers(form: str = "fused", *, labels: bool = True) -> tuple[Layer, ...]:
@@ -233,12 +236,13 @@ class Network:
         size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
         parts = [x[first : first + size] for first in range(0, len(x), size)]
         with show_progress(len(x), "reading", unit="images", shown=progress) as bar:
-            found = [self._one(part, bar, again=len(x) >= 2 * size) for part in parts]
+            found = [self._one(part, bar, prepared=len(parts) >= _PREPARED) for part in parts]
         return np.concatenate(found) if found else np.empty(0, np.int32)
 
-    def _one(self, x: np.ndarray, bar: Bar, *, again: bool) -> np.ndarray:
+    def _one(self, x: np.ndarray, bar: Bar, *, prepared: bool) -> np.ndarray:
         session = self.session(len(x))
-        session.prepare(relaxed=again, told=partial(bar.beside, "compiling", unit="kernels"))
+        if prepared:
+            session.prepare(relaxed=True, told=partial(bar.beside, "compiling", unit="kernels"))
         try:
             found = self._read(session, x)
         except BaseException:
