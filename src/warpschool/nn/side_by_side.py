@@ -2,7 +2,8 @@
 
 A small batch's kernels leave most of a GPU idle. The gradient of a layer's weights is needed by nobody but the
 optimizer, so it can be computed while the slopes go on to the layer before. What may overlap follows from memory alone:
-a launch waits for those before it that wrote what it touches, and for those that read what it writes.
+a launch waits for those before it that wrote what it touches, and for those that read what it writes. Only arrays are
+looked at: a file whose kernels leave something for others in a `__device__` variable is not for this.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import Any
 
 from warpschool.contract import Contract
 from warpschool.device import DeviceArray, Launch
+from warpschool.nn.graph import Graph
 from warpschool.nn.session import Session
 
 QUEUES = 2
 """Streams of a recording. More were hardly faster on an H200: kernels that run at once share its SMs."""
+
+APART_BYTES = 4 << 30
+"""Arrays of a graph that have no more in all get places of their own: those that share one wait for each other."""
 
 Span = tuple[int, int]
 """First byte of some memory, and the first behind it."""
@@ -53,6 +58,11 @@ def _piece(contract: Contract, arrays: Mapping[str, DeviceArray], launch: Launch
         tuple(span for direction, span in touched if direction != "out"),
         tuple(span for direction, span in touched if direction != "in"),
     )
+
+
+def may_lie_apart(graph: Graph) -> bool:
+    """Whether a graph is so small that its arrays need not share memory."""
+    return sum(value.nbytes for value in graph.values.values()) <= APART_BYTES
 
 
 def _span(array: DeviceArray) -> Span:
