@@ -64,7 +64,7 @@ SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000
 TILE_NAMES = {
     "03_wmma_pipelined": ("TSM", "TSN", "TSK", "STAGES", "WSM", "WSN"),
     "05_mma_ptx": ("TSM", "TSN", "TSK", "STAGES", "WSM", "WSN"),
-    "06_wgmma": ("TSN", "STAGES", "CLUSTER", "ROUND"),
+    "06_wgmma": ("TSN", "STAGES", "CLUSTER", "ROUND", "GROUP"),
 }
 TILES: dict[str, tuple[tuple[int, ...], ...]] = {
     "03_wmma_pipelined": (
@@ -77,7 +77,7 @@ TILES: dict[str, tuple[tuple[int, ...], ...]] = {
         (128, 128, 64, 3, 64, 32), (64, 128, 64, 4, 32, 64), (64, 128, 64, 4, 32, 32), (128, 64, 64, 4, 32, 32),
         (64, 64, 64, 4, 32, 32), (64, 64, 64, 6, 32, 32), (64, 64, 32, 6, 32, 32),
     ),
-    "06_wgmma": ((256, 4, 2, 2), (64, 8, 1, 1)),
+    "06_wgmma": ((256, 4, 2, 2, 8), (64, 8, 1, 1, 4)),
 }  # fmt: skip
 """Tile sets that `--tune` tries: those named in TILE_NAMES, in its order; the first is the file's own."""
 TUNED: dict[tuple[str, int, int, int], tuple[int, ...]] = {
@@ -85,7 +85,7 @@ TUNED: dict[tuple[str, int, int, int], tuple[int, ...]] = {
     ("03_wmma_pipelined", 1111, 4097, 3001): (64, 128, 64, 3, 32, 32),
     ("05_mma_ptx", 1024, 1024, 1024): (128, 64, 64, 4, 32, 32),
     ("05_mma_ptx", 1111, 4097, 3001): (128, 64, 64, 4, 32, 32),
-    ("06_wgmma", 1024, 1024, 1024): (64, 8, 1, 1),
+    ("06_wgmma", 1024, 1024, 1024): (64, 8, 1, 1, 4),
 }
 """What `--tune` found best on an H200; steps and sizes that are not here use the file's own constants."""
 
