@@ -29,14 +29,10 @@ _Facts = tuple[IRValue | None, IRValue | None]
 
 @dataclass(frozen=True)
 class Condition:
-    """The predicate of a block's branch, and the instructions that compute it and serve nothing else, in order."""
+    """The predicate of a block's branch, and what computes it and serves nothing else: predicate -> instruction."""
 
     register: str
     makers: dict[str, Instruction]
-
-    @property
-    def instructions(self) -> list[Instruction]:
-        return list(self.makers.values())[::-1]
 
     def facts(self, t: Translator) -> _Facts:
         """What is known of it without looking at each lane; the block's instructions have been translated."""
@@ -48,38 +44,35 @@ def condition(t: Translator, block: Block) -> Condition | None:
     end = block.terminator
     if not isinstance(end, Branch) or t.pattern(end.guard.register).uniform:
         return None
-    readers = Counter(name for i in block.instructions for name in i.read)
-    writers: dict[str, list[int]] = {}
-    for position, i in enumerate(block.instructions):
+    register, instructions = end.guard.register, block.instructions
+    readers = Counter(name for i in instructions for name in i.read)
+    places: dict[str, list[int]] = {}
+    for place, i in enumerate(instructions):
         for name in i.written:
-            writers.setdefault(name, []).append(position)
-    found = Condition(end.guard.register, {})
-    expected = {end.guard.register: 0}
-    """predicate -> how many of its readers compute the condition"""
-    pending = [end.guard.register]
+            places.setdefault(name, []).append(place)
+    makers: dict[int, str] = {}
+    asked, pending = Counter[str](), [register]
     while pending:
         name = pending.pop(0)
-        own = writers.get(name, [])
-        if len(own) != 1 or name in block.live_out or readers[name] != expected[name]:
+        own = places.get(name, [])
+        if len(own) != 1 or name in block.live_out or readers[name] != asked[name]:  # others want it too
             continue
-        i = block.instructions[own[0]]
-        if not _is_condition(t, i) or any(writers.get(source, [-1])[-1] > own[0] for source in _sources(i)):
+        i = instructions[own[0]]
+        if not _is_condition(i) or any(places.get(source, [-1])[-1] > own[0] for source in _sources(i)):
             continue
-        found.makers[name] = i
-        for source in _sources(i) if i.opcode in _JOINS else ():
-            expected[source] = expected.get(source, 0) + 1
-            pending.append(source)
-    order = {id(i): position for position, i in enumerate(block.instructions)}
-    makers = dict(sorted(found.makers.items(), key=lambda item: -order[id(item[1])]))
-    found = Condition(found.register, makers)
-    return found if makers and any(_decided(t, found, found.register)) else None
+        makers[own[0]] = name
+        if i.opcode in _JOINS:
+            asked.update(_sources(i))
+            pending += _sources(i)
+    found = Condition(register, {makers[place]: instructions[place] for place in sorted(makers)})
+    return found if makers and any(_decided(t, found, register)) else None
 
 
 def _sources(i: Instruction) -> list[str]:
     return [name for operand in i.operands[1:] for name in registers_in(operand)]
 
 
-def _is_condition(t: Translator, i: Instruction) -> bool:
+def _is_condition(i: Instruction) -> bool:
     if i.guard is not None or not isinstance(i.operands[0], Register):
         return False
     return (i.opcode == "setp" and len(i.operands) == 3) or (i.opcode in _JOINS and i.type == "pred")
@@ -97,9 +90,8 @@ def _decided(t: Translator, c: Condition, name: str) -> tuple[bool, bool]:
     sides = [_decided(t, c, source) for source in _sources(i)]
     if i.opcode == "not":
         return sides[0][::-1]
-    some, every = any, all
     alls, nones = zip(*sides, strict=True)
-    return (every(alls), some(nones)) if i.opcode == "and" else (some(alls), every(nones))
+    return (all(alls), any(nones)) if i.opcode == "and" else (any(alls), all(nones))
 
 
 def _facts(t: Translator, c: Condition, name: str) -> _Facts:

@@ -138,7 +138,7 @@ class Full(Translator):
         self.loops = ProductLoops(self, product) if product else None
         self.frames.dirty = set()
         self.condition = condition(self, block)
-        late = {id(i) for i in self.condition.instructions} if self.condition else ()
+        late = {id(i) for i in self.condition.makers.values()} if self.condition else ()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         self.label(f"F{block.index}")
         if block.index in self.unit.spin_heads:
@@ -298,7 +298,7 @@ class Full(Translator):
             if holds is not None:
                 undecided = self.new_label("undecided")
                 self.branch(holds, f"F{target}", undecided, then=undecided)
-        for i in condition.instructions:
+        for i in condition.makers.values():
             self.instruction(i)
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
