@@ -1,6 +1,6 @@
 // decoding_fragments.cu: step 08 of lab 16 with its products on tensor cores, straight from memory.
-// Idea:    step 08 issues 140 instructions a warp for each kilobyte, and an H200 would bring it in as long as it takes to
-//          issue 200: arithmetic stands in memory's way. mma.sync takes the GROUP queries as rows, eight keys as columns,
+// Idea:    step 08 issues some 230 instructions for each KiB, as many as an SM of an H200 can while a KiB arrives:
+//          arithmetic stands in memory's way. mma.sync takes the GROUP queries as rows, eight keys as columns,
 //          and what loads and shuffles did is gone. A fragment need not come by way of shared memory: which number of a
 //          key is called the first is anybody's choice as long as queries agree, so a lane loads 16 bytes of a key and
 //          calls them the fragment's. Of values a lane loads 16 bytes of two neighbouring keys; permuting bytes
