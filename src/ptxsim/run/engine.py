@@ -304,7 +304,7 @@ class Launching:
             if self._watch is None:
                 stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
-                touched = self._touched(watched, workers[0].shadows)
+                touched = self._touched(watched, written, workers[0].shadows)
             record = self._account(workers, stored_to, touched)
             races = any(h.kind == "race" for h in record.hazards)
             if races and not before.complete:
@@ -467,14 +467,22 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _touched(self, watched: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[Touched, ...]:
+    def _touched(
+        self, watched: list[Allocation], written: list[Allocation], shadows: Mapping[int, np.ndarray]
+    ) -> tuple[Touched, ...]:
         """What was done to allocations. Where blocks may hand each other something, what is read another block may
         have stored, and does not count as read first; what is updated atomically does, but for cooperative launches."""
         in_turn, meets = self.engine.ordered or self.terms.cooperative, self.terms.cooperative
         granule = 1 << self.unit.global_granule_log2
         found = []
         for allocation in watched:
-            accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
+            shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
+            if allocation not in written:  # most of a large input is read alone: that takes one look at each granule
+                accessed = shadow.view(np.uint32)[1::2] != 0
+                nothing = np.zeros(len(shadow), np.bool_)
+                found.append(Touched(allocation.address, granule, accessed, nothing, nothing if in_turn else accessed))
+                continue
+            accessed, kind, before = _accesses(shadow)
             wrote, plain = (before & np.uint64(flag) != 0 for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
             stored = accessed & ((kind != L.READ) | wrote)
             reads = (kind == L.READ) & ~wrote & (not in_turn)
