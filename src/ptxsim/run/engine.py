@@ -85,8 +85,8 @@ class Engine:
         self._promotions: dict[_Key, tiers.Promotion] = {}
         self.counted: dict[tuple[bytes | int, ...], tuple[Lines, dict[str, int]]] = {}
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
-        self.looks: dict[tuple[object, ...], list[tuple[Finding, ...]]] = {}
-        """what second looks, each to its end, noted where they found no race, by what was suspected"""
+        self.looks: dict[tuple[object, ...], list[tuple[tuple[Finding, ...], bool]]] = {}
+        """what second looks that found no race noted, and whether they saw all, by what was suspected"""
         self._resting: list[HostWorker] = []
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
@@ -304,7 +304,7 @@ class Launching:
             if self._watch is None:
                 stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
-                touched = self._touched(watched, workers[0].shadows)
+                touched = self._touched(watched, written, workers[0].shadows)
             record = self._account(workers, stored_to, touched)
             races = any(h.kind == "race" for h in record.hazards)
             if races and not before.complete:
@@ -324,27 +324,35 @@ class Launching:
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
         looks = self.engine.looks.setdefault(self._suspicion(hazards), [])
-        if len(looks) >= _ENOUGH_LOOKS:
-            return (*looks[-1], *(h for h in hazards if h.kind != "race"))
+        if len(looks) < _ENOUGH_LOOKS:
+            found = self._second_look(before, written)
+            if found is None:
+                return self._beyond_doubt(hazards)
+            races, complete = found
+            if any(f.kind != NOTE for f in races):
+                return (*races, *(h for h in hazards if h.kind != "race"))
+            looks.append((tuple(races), complete))
+        notes, complete = looks[-1]
+        if complete:
+            return (*notes, *(h for h in hazards if h.kind != "race"))
+        noted = {f.line for f in notes}  # what else there may be is not known
+        hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
+        return (*notes, *self._beyond_doubt(hazards))
+
+    def _second_look(self, before: Snapshot, written: list[Allocation]) -> tuple[list[Finding], bool] | None:
+        """Races and notes of another run from the same beginning, and whether it saw all; None without the memory."""
         code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
         with Snapshot.of(written) as after:
             if not after.complete or granules * L.EXACT_CELL_BYTES > _SHADOW_LIMIT:
-                return self._beyond_doubt(hazards)
+                return None
             before.restore()
             try:
-                races, complete = again.find_races(written)
+                return again.find_races(written)
             finally:
                 after.restore()
-        if not complete and all(f.kind == NOTE for f in races):  # what else there may be is not known
-            noted = {f.line for f in races}
-            hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
-            return (*races, *self._beyond_doubt(hazards))
-        if complete and all(f.kind == NOTE for f in races):
-            looks.append(tuple(races))
-        return (*races, *(h for h in hazards if h.kind != "race"))
 
     def _suspicion(self, hazards: tuple[Finding, ...]) -> tuple[object, ...]:
         """The races that the quick shadow tells, without the threads and bytes that differ from launch to launch."""
@@ -459,14 +467,22 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _touched(self, watched: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[Touched, ...]:
+    def _touched(
+        self, watched: list[Allocation], written: list[Allocation], shadows: Mapping[int, np.ndarray]
+    ) -> tuple[Touched, ...]:
         """What was done to allocations. Where blocks may hand each other something, what is read another block may
         have stored, and does not count as read first; what is updated atomically does, but for cooperative launches."""
         in_turn, meets = self.engine.ordered or self.terms.cooperative, self.terms.cooperative
         granule = 1 << self.unit.global_granule_log2
         found = []
         for allocation in watched:
-            accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
+            shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
+            if allocation not in written:  # most of a large input is read alone: that takes one look at each granule
+                accessed = shadow.view(np.uint32)[1::2] != 0
+                nothing = np.zeros(len(shadow), np.bool_)
+                found.append(Touched(allocation.address, granule, accessed, nothing, nothing if in_turn else accessed))
+                continue
+            accessed, kind, before = _accesses(shadow)
             wrote, plain = (before & np.uint64(flag) != 0 for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
             stored = accessed & ((kind != L.READ) | wrote)
             reads = (kind == L.READ) & ~wrote & (not in_turn)

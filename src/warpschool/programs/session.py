@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import ptxsim
-from ptxsim import Memory, Module, SimKernel, Touched, texture
+from ptxsim import Allocation, Memory, Module, SimKernel, Touched, texture
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTooLarge,
@@ -113,6 +113,8 @@ class _Function:
     kernel: SimKernel | None = None
     last: tuple[Dim3, int] | None = None
     """the grid of its last launch, and the instructions that its warps needed"""
+    arrays: tuple[tuple[bytes, tuple[Allocation, ...]], int] | None = None
+    """its last parameters and what was allocated then, and the bytes of the arrays that they point into"""
 
     @cached_property
     def meets_host(self) -> bool:
@@ -346,7 +348,10 @@ class Session:
         self._work += function.last[1]
         if record.printed:
             self.printed += record.printed.encode("utf-8", "surrogateescape")
-        nbytes = self._array_bytes(params)
+        where = params, self.memory.allocations
+        if function.arrays is None or function.arrays[0] != where:  # most launches are like the one before
+            function.arrays = where, self._array_bytes(params)
+        nbytes = function.arrays[1]
         self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
         for hazard in record.hazards:
             self._hazard(hazard, function, callers)
