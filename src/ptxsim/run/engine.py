@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -68,6 +68,9 @@ _PIECE = 1 << 13
 """Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
+_ENOUGH_LOOKS = 2
+"""Launches of a shape in which a second look has found nothing, before it is spared the next: a program that hands
+results from block to block a thousand times would spend its time on that."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
 """The kind of finding that is no hazard; those that the exact race shadow tells."""
 
@@ -82,6 +85,8 @@ class Engine:
         self._promotions: dict[_Key, tiers.Promotion] = {}
         self.counted: dict[tuple[bytes | int, ...], tuple[Lines, dict[str, int]]] = {}
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+        self.looks: dict[tuple[object, ...], list[tuple[Finding, ...]]] = {}
+        """what second looks, each to its end, noted where they found no race, by what was suspected"""
         self._resting: list[HostWorker] = []
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
@@ -294,11 +299,13 @@ class Launching:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            record = self._account(workers)
+            stored_to: tuple[str, ...] = ()
+            touched: tuple[Touched, ...] | None = None
             if self._watch is None:
-                record = replace(record, stored_to=_stored_to(written, workers[0].shadows))
+                stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
-                record = replace(record, touched=self._touched(watched, workers[0].shadows))
+                touched = self._touched(watched, workers[0].shadows)
+            record = self._account(workers, stored_to, touched)
             races = any(h.kind == "race" for h in record.hazards)
             if races and not before.complete:
                 record = replace(record, hazards=self._beyond_doubt(record.hazards))
@@ -316,6 +323,9 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
+        looks = self.engine.looks.setdefault(self._suspicion(hazards), [])
+        if len(looks) >= _ENOUGH_LOOKS:
+            return (*looks[-1], *(h for h in hazards if h.kind != "race"))
         code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
@@ -332,11 +342,20 @@ class Launching:
             noted = {f.line for f in races}
             hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
             return (*races, *self._beyond_doubt(hazards))
+        if complete and all(f.kind == NOTE for f in races):
+            looks.append(tuple(races))
         return (*races, *(h for h in hazards if h.kind != "race"))
 
+    def _suspicion(self, hazards: tuple[Finding, ...]) -> tuple[object, ...]:
+        """The races that the quick shadow tells, without the threads and bytes that differ from launch to launch."""
+        shape = self.terms.grid, self.terms.block, self.terms.cluster, self.setup.order
+        return *shape, *sorted({(h.line, h.access, h.space, h.other_line) for h in hazards if h.kind == "race"})
+
     def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Those that need no second look: grid.sync() may have ordered any two blocks, and only that look sees it."""
-        return tuple(h for h in hazards if h.kind != "race" or not self.terms.cooperative or h.space == "shared")
+        """Those that need no second look: grid.sync() may have ordered any two blocks, a barrier object any two
+        threads of one, and only that look sees it."""
+        cooperative, objects = self.terms.cooperative, self.unit.barrier_objects
+        return tuple(h for h in hazards if h.kind != "race" or not (objects if h.space == "shared" else cooperative))
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
@@ -375,12 +394,12 @@ class Launching:
         for root in roots:
             if root == "?":
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
-            kind, _, rest = root.partition("+" if root.startswith("param") else " ")
-            if kind == "param":
-                pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
+            offset, name = _root(root)
+            if offset is not None:
+                pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
                 allocation = memory.containing(pointer) or memory.nearest(pointer)
             else:
-                allocation = self.setup.variables.get(rest)
+                allocation = self.setup.variables.get(name)
             if allocation is not None:
                 found[allocation.address] = allocation
         return list(found.values())
@@ -477,15 +496,24 @@ class Launching:
             known[key] = ({line: dict(lines[line]) for line in sorted(lines)}, dict(sorted(totals.items())))
         return known[key]
 
-    def _account(self, workers: list[HostWorker]) -> LaunchRecord:
+    def _account(
+        self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None
+    ) -> LaunchRecord:
         lines, totals = self._counted(workers)
         told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
-            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed,
-            complete=not any(w.strayed for w in workers),
+            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
+            touched=touched, complete=not any(w.strayed for w in workers),
         )  # fmt: skip
+
+
+@cache
+def _root(root: str) -> tuple[int | None, str]:
+    """Where a pointer comes from: its offset in the parameter block, or the name of a variable."""
+    kind, _, rest = root.partition("+" if root.startswith("param") else " ")
+    return (int(rest), "") if kind == "param" else (None, rest)
 
 
 def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

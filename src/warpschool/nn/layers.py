@@ -56,6 +56,13 @@ def forward(
     return value
 
 
+def backward(graph: TrainingGraph, tape: Sequence[Traced], slope: GraphArray) -> GraphArray:
+    """Append the way back through layers, given the slope of what the last gives; returns that of the input."""
+    for traced, before in zip(reversed(tape), [*reversed(tape[:-1]), None], strict=True):
+        slope = traced.layer.backward(graph, traced, slope, before)
+    return slope
+
+
 def image_sizes(value: GraphArray, layer: str) -> dict[str, int]:
     """Return BATCH, C, H, W as kernels call them; raises ArgumentError for a value that holds no images."""
     if len(value.shape) != 4:

@@ -45,6 +45,7 @@ from warpschool.nn.layers import (
     Layer,
     MaxPool,
     WinogradPool,
+    backward,
     forward,
 )
 from warpschool.nn.session import Kernels, Session
@@ -128,7 +129,7 @@ def training_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
             waiting = None
         elif isinstance(layer, BiasRelu):
             waiting = layer
-        elif isinstance(layer, (Convolve, FullyConnected, BiasReluPool)):
+        elif hasattr(layer, "backward"):
             found.append(layer)
         else:
             raise ArgumentError(
@@ -140,26 +141,28 @@ def training_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def build_training(layers: Sequence[Layer], batch: int, image_shape: Sequence[int]) -> TrainingGraph:
+def build_training(
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, dtype: npt.DTypeLike = np.float32
+) -> TrainingGraph:
     """Return the graph of one step: inputs "x" and "label", outputs "loss" and "scores", and "gradients".
 
     Raises ArgumentError for layers that have no backward pass, and for sizes that do not fit.
     """
-    return training_graph(training_layers(layers), batch, image_shape)
+    return training_graph(training_layers(layers), batch, image_shape, dtype=dtype)
 
 
 def training_graph(
-    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, loss: bool = True
-) -> TrainingGraph:
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, loss: bool = True,
+    dtype: npt.DTypeLike = np.float32,
+) -> TrainingGraph:  # fmt: skip
     """The same of layers that know their way back. Without `loss` the slope of the scores is an input."""
-    parameters = build(layers, batch, image_shape).parameters
+    parameters = build(layers, batch, image_shape, dtype=dtype).parameters
     graph = TrainingGraph({name: value.shape for name, value in parameters.items()})
-    scores = graph.output(forward(graph, layers, batch, image_shape))
+    scores = graph.output(forward(graph, layers, batch, image_shape, dtype))
     if len(scores.shape) != 2:
         raise ArgumentError(f"the network ends with {list(scores.shape)}, not with scores [BATCH,CLASSES]")
     slope = _append_loss(graph, scores) if loss else graph.input(f"{scores.name}.slope", scores.shape)
-    for traced, before in zip(reversed(graph.tape), [*reversed(graph.tape[:-1]), None], strict=True):
-        slope = traced.layer.backward(graph, traced, slope, before)
+    backward(graph, graph.tape, slope)
     return graph
 
 

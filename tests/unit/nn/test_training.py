@@ -15,7 +15,7 @@ import pytest
 
 from warpschool.errors import ArgumentError, SimulationError
 from warpschool.nn import convolve, references
-from warpschool.nn.digits import Split, load
+from warpschool.nn.digits import Split, load, shifted
 from warpschool.nn.layers import AveragePool, BiasRelu, BiasReluPool, Convolve, FullyConnected, MaxPool
 from warpschool.nn.network import build_training, digits_layers, training_layers
 from warpschool.nn.session import Kernels
@@ -28,7 +28,6 @@ from warpschool.nn.training import (
     first_parameters,
     load_checkpoint,
     save_checkpoint,
-    shifted,
 )
 
 DIRECT = "lab08_convolution/01_direct"
@@ -272,7 +271,7 @@ def test_checkpoints_of_other_runs_and_other_files_are_refused(kernels, tmp_path
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ArgumentError, match="no checkpoint"):
         load_checkpoint(path, {})
-    with pytest.raises(ArgumentError, match="13 images fill no batch of 40"):
+    with pytest.raises(ArgumentError, match="13 examples fill no batch of 40"):
         Trainer(small(), kernels, Settings(batch=40), image_shape=IMAGE, always_check=True).fit(images_of(13))
 
 
