@@ -254,8 +254,8 @@ class _Run:
             np.zeros(slots * core.TIMES), np.zeros(found.resident * core.SLOT_WORDS, np.int64), self.m,
             np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
-            np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges, found.shares,
-            used, np.zeros(4),
+            np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges,
+            found.shares, used, np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
             log.reshape(-1), np.zeros(found.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip
