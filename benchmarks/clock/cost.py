@@ -1,8 +1,8 @@
 """What a prediction costs: processor time of each reference at the sizes that `warpschool predict` takes by itself.
 
-    python benchmarks/clock/cost.py [--only TEXT]
+    python benchmarks/clock/cost.py [--all]
 
-writes benchmarks/results/clock_cost.json. Compiling is told apart; it is done once and kept. What stays is arrays, where
+writes benchmarks/results/clock_cost.json: of references that it does not hold as they are now, or of all. Compiling is told apart; it is done once and kept. What stays is arrays, where
 paths depend on them, following the warps, and stepping the multiprocessor.
 """
 
@@ -49,18 +49,21 @@ def cost(path: Path) -> dict[str, Any]:
 def main() -> None:
     """Predict all references once."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="references whose names contain this; nothing is written then")
+    parser.add_argument("--all", action="store_true", help="of all references anew")
     options = parser.parse_args()
+    old = [] if options.all or not OUT.exists() else json.loads(OUT.read_text(encoding="utf-8"))["rows"]
+    known = {row["source"]: row for row in old}
     paths = [step.solution for step in Course(ROOT).kernels() if step.solution is not None]
     cost(paths[0])  # the model's own machine code is loaded
     rows: list[dict[str, Any]] = []
     for path in paths:
-        if options.only in str(path):
-            rows.append(cost(path))
-            print(f"{rows[-1]['step']:40s} {rows[-1]['predict_s']:6.2f} s", flush=True)
-            if not options.only:
-                document = {"what": "processor time of predictions", "processor": processor.name(), "rows": rows}
-                OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        row = known.get(digest(path.read_text(encoding="utf-8")))
+        if row is None:
+            row = cost(path)
+            print(f"{row['step']:40s} {row['predict_s']:6.2f} s", flush=True)
+        rows.append(row)
+    document = {"what": "processor time of predictions", "processor": processor.name(), "rows": rows}
+    OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     print(f"{len(rows)} references, dearest {max(row['predict_s'] for row in rows)} s")
 
 

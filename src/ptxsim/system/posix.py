@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # threading and subprocess take milliseconds to import, which
     import subprocess
     import threading
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import IO, Any, NoReturn
 
 NEEDED_VARIABLES: tuple[str, ...] = ()
 """Variables of the environment without which no process starts."""
@@ -234,9 +234,8 @@ def how_ended(code: int) -> str:
 class Pipes:
     """A child's standard input and output, with deadlines of `time.monotonic`."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        self._in, self._out = process.stdin.fileno(), process.stdout.fileno()
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self._in, self._out = stdin.fileno(), stdout.fileno()
         os.set_blocking(self._in, False)
         os.set_blocking(self._out, False)
 

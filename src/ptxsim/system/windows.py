@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, NoReturn
+    from typing import IO, Any, NoReturn
 
 NEEDED_VARIABLES = ("SYSTEMROOT", "TEMP", "TMP", "USERPROFILE", "LOCALAPPDATA", "NUMBER_OF_PROCESSORS")
 """Variables of the environment without which no process starts, or finds a folder to write to."""
@@ -297,9 +297,8 @@ class Pipes:
     Windows has no waiting for a pipe with an end to it: threads read and write.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None and process.stdout is not None
-        self._in, self._out = process.stdin.fileno(), process.stdout.fileno()
+    def __init__(self, stdin: IO[bytes], stdout: IO[bytes]) -> None:
+        self._in, self._out = stdin.fileno(), stdout.fileno()
         self._come: SimpleQueue[bytes] = SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 

@@ -10,11 +10,10 @@
     total(numpy_array, 8)
 
 The language: 64-bit integers and doubles; arrays as parameters (`u8`, `u16`, `i32`, `u32`, `i64`, `f64`), which must
-not
-overlap; assignments, `if`, `while`, `for … in range(…)`, `break`, `continue`, `return`; arithmetic, comparisons,
-`and`, `or`, `not`; calls of other native functions and of the functions of `INTRINSICS`; numbers that the module
-holds by name. A variable has the type of its first value. Integers wrap; `//` and `%` round towards zero, as in C, and
-are meant for numbers that are not negative. No index is checked.
+not overlap; assignments, `if`, `while`, `for … in range(…)`, `break`, `continue`, `return`; arithmetic, comparisons,
+`and`, `or`, `not`; calls of other native functions and of the functions of `INTRINSICS`; numbers that the module holds
+by name. A variable has the type of its first value. Integers wrap; `//` and `%` round towards zero, as in C, and are
+meant for numbers that are not negative. No index is checked.
 
 A module's functions are compiled when the first of them is called, and kept in the compile cache.
 """
@@ -113,11 +112,22 @@ class Native:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.name = function.__name__
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        (self.tree,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-        self.params = [(arg.arg, _annotated(arg.annotation)) for arg in self.tree.args.args]
-        self.result = _annotated(self.tree.returns)
         functools.update_wrapper(self, function)
+
+    @functools.cached_property
+    def tree(self) -> ast.FunctionDef:
+        """Its source, read when somebody first calls: to import a module of many takes no time."""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.function)))
+        (found,) = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+        return found
+
+    @functools.cached_property
+    def params(self) -> list[tuple[str, str]]:
+        return [(arg.arg, _annotated(arg.annotation)) for arg in self.tree.args.args]
+
+    @functools.cached_property
+    def result(self) -> str:
+        return _annotated(self.tree.returns)
 
     @functools.cached_property
     def _address(self) -> int:

@@ -1,8 +1,9 @@
-"""The worker process: runs NVRTC, and nothing else. Started as a script by `worker.py`, never imported by it.
+"""The worker process: runs NVRTC, and nothing else. Started as a script by `processes.py`, never imported by it.
 
-It speaks frames on its standard input and output, applies the limits of each request to itself before it compiles,
-and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends. What it imports
-besides the standard library is found once `main` has its arguments.
+It compiles, or forks compilers that inherit a loaded NVRTC: nothing of a source ever reaches the one that forks. A
+compiler speaks frames on its standard input and output, applies the limits of each request to itself before it
+compiles, and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends. What it
+imports besides the standard library is found once `main` has its arguments.
 """
 
 from __future__ import annotations
@@ -113,44 +114,109 @@ def _code(get_size: Any, get_code: Any, program: Any) -> bytes:
     return buffer.hex().encode()
 
 
-def main() -> None:
-    """Arguments: parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read (joined as
-    in PATH), entries of the parent's import path."""
-    parent, by_signal, library, readable, *import_path = sys.argv[1:]
-    sys.path.extend(import_path)
-    from ptxsim import system
+class Nvrtc:
+    """NVRTC, loaded into this process."""
 
-    stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):  # NVRTC must not be able to write into the frames
-        os.dup2(nothing, fd)
-    system.die_with_parent(int(parent), by_signal=by_signal == "1", stdin=stdin.fileno())
-    system.limit(file_bytes=0)
-    try:
+    def __init__(self, library: str) -> None:
+        """Raises whatever stands in the way."""
         load_builtins(os.path.dirname(library))
         ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         from cuda.bindings import nvrtc
 
+        self.calls = nvrtc
         _, major, minor = nvrtc.nvrtcVersion()
-        archs = nvrtc.nvrtcGetSupportedArchs()[1]
+        self.version, self.archs = f"{major}.{minor}", nvrtc.nvrtcGetSupportedArchs()[1]
+
+    def serve(self, stdin: BinaryIO, stdout: BinaryIO, readable: list[str]) -> None:
+        """Compile what comes, until nothing does; only files below `readable` can be opened from here on."""
+        from ptxsim import system
+
+        closed = close_file_system(readable)
+        known = " ".join(map(str, self.archs)).encode()
+        write_frame(stdout, [b"ready", self.version.encode(), known, b"%d" % closed, b""])
+        while (request := read_frame(stdin)) is not None:
+            limits, source, name, options, more = request
+            cpu_s, memory_bytes, most_log, most_ptx = limits.split()
+            system.limit_next(float(cpu_s), int(memory_bytes))
+            try:
+                answer = compile_program(
+                    self.calls, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
+                )
+            except MemoryError:
+                answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
+            system.limit_next(0)
+            write_frame(stdout, answer)
+
+
+def taken_streams() -> tuple[BinaryIO, BinaryIO]:
+    """Standard input and output, for frames: NVRTC must not be able to write into them."""
+    stdin, stdout = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(nothing, fd)
+    return stdin, stdout
+
+
+def compile_for(parent: int, by_signal: bool, library: str, readable: list[str]) -> None:
+    """Compile for the process that has started this one."""
+    from ptxsim import system
+
+    stdin, stdout = taken_streams()
+    system.die_with_parent(parent, by_signal=by_signal, stdin=stdin.fileno())
+    system.limit(file_bytes=0)
+    try:
+        nvrtc = Nvrtc(library)
     except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
-    closed = close_file_system(readable.split(os.pathsep))
-    version, known = f"{major}.{minor}".encode(), " ".join(map(str, archs)).encode()
-    write_frame(stdout, [b"ready", version, known, b"%d" % closed, b""])
-    while (request := read_frame(stdin)) is not None:
-        limits, source, name, options, more = request
-        cpu_s, memory_bytes, most_log, most_ptx = limits.split()
-        system.limit_next(float(cpu_s), int(memory_bytes))
-        try:
-            answer = compile_program(
-                nvrtc, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
-            )
-        except MemoryError:
-            answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
-        system.limit_next(0)
-        write_frame(stdout, answer)
+    nvrtc.serve(stdin, stdout, readable)
+
+
+def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) -> None:
+    """Fork a compiler for each pair of pipes that comes through the socket that is standard input. Linux only."""
+    import socket
+
+    from ptxsim import system
+
+    requests = socket.socket(fileno=os.dup(0))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    system.die_with_parent(parent, by_signal=by_signal)
+    system.limit(file_bytes=0)
+    nvrtc, me = Nvrtc(library), os.getpid()
+    while True:
+        data, pipes, _, _ = socket.recv_fds(requests, 1, 2)
+        _reap(os.WNOHANG if data else 0)
+        if not data:
+            return
+        if os.fork() == 0:
+            requests.close()
+            os.setsid()
+            for number, pipe in enumerate(pipes):
+                os.dup2(pipe, number)
+                os.close(pipe)
+            stdin, stdout = taken_streams()
+            system.die_with_parent(me, stdin=stdin.fileno())
+            nvrtc.serve(stdin, stdout, readable)
+            os._exit(0)
+        for pipe in pipes:
+            os.close(pipe)
+
+
+def _reap(how: int) -> None:
+    try:
+        while os.waitpid(-1, how)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def main() -> None:
+    """Arguments: what to do, parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read
+    (joined as in PATH), entries of the parent's import path."""
+    what, parent, by_signal, library, readable, *import_path = sys.argv[1:]
+    sys.path.extend(import_path)
+    work = {"compile": compile_for, "fork": fork_for}[what]
+    work(int(parent), by_signal == "1", library, readable.split(os.pathsep))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import IO
 
 from ptxsim import system
+from warpschool.compile.processes import TOO_MUCH, Answer, Request, bare_environment
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import STANDARD
-from warpschool.compile.worker import TOO_MUCH, Answer, Request, bare_environment
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 INCLUDE = Path(__file__).with_name("clang_include")

@@ -30,6 +30,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
+from warpschool.compile.pool import pool
+from warpschool.compile.processes import CompilerFork, CompilerForks
+from warpschool.compile.toolchain import find_toolchain
+from warpschool.errors import CompilerMissing
+
 MODULES = ("warpschool.grading.child", "warpschool.grading.python_child")
 """Whose `main` a fork may be asked to run."""
 _LOADED = (
@@ -37,7 +42,14 @@ _LOADED = (
     "warpschool.harness.launcher", "warpschool.notebook.cells", "numpy.random", "pytest", "email.parser", "pdb",
     "IPython.core.interactiveshell", "IPython.utils.capture",
 )  # fmt: skip
-_LOADED_FOR = {"warpschool.grading.python_child": ("matplotlib.pyplot", "matplotlib_inline.backend_inline")}
+_LOADED_FOR = {
+    "warpschool.grading.python_child": (
+        "matplotlib.pyplot", "matplotlib_inline.backend_inline", "IPython.core.magics", "IPython.core.magics.pylab",
+        "IPython.core.completer", "warpschool.clock.prediction", "warpschool.device.gpu", "warpschool.inspect.accesses",
+        "warpschool.inspect.timing", "warpschool.nn.session", "warpschool.notebook.extension",
+        "warpschool.notebook.predictions",
+    )
+}  # fmt: skip
 """What is imported when a module is asked for the first time: notebooks draw, checks of kernels do not."""
 _PR_SET_PDEATHSIG = 1
 _MOST_REQUEST, _MOST_FILES = 1 << 17, 32
@@ -191,7 +203,7 @@ def main() -> None:
             data, files, _, _ = socket.recv_fds(requests, _MOST_REQUEST, _MOST_FILES)
             _reap()
             if not data:
-                return
+                break
             request, me = json.loads(data), os.getpid()
             _import(_LOADED_FOR.pop(request["module"], ()))
             if os.fork() == 0:
@@ -199,6 +211,8 @@ def main() -> None:
                 _keep(request, files, me)
             for file in files:
                 os.close(file)
+    for compilers in _compilers:
+        compilers.close()
 
 
 def _reap() -> None:
@@ -209,11 +223,16 @@ def _reap() -> None:
 
 
 def load() -> None:
-    """Import what checks need; nothing that depends on a course or a submission."""
+    """Import what checks need, and load NVRTC; nothing that depends on a course or a submission."""
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
     importlib.import_module("ptxsim").prepare()  # what every kernel calls, in machine code
     _import((*_LOADED, *plugins))
     importlib.import_module("warpschool.grading.runner").code_hash()
+    with contextlib.suppress(CompilerMissing, OSError):  # a check then starts its own
+        _compilers.append(CompilerForks(find_toolchain()))
+
+
+_compilers: list[CompilerForks] = []
 
 
 def _import(names: Sequence[str]) -> None:
@@ -229,12 +248,12 @@ def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
     """In the keeper, whose first open file is where it tells: fork, tell the number, wait, tell how it ended."""
     try:
         _die_with(above)
-        me, told = os.getpid(), files[0]
+        me, told, pipes = os.getpid(), files[0], _compiler()
         pid = os.fork()
         if pid == 0:
             os.close(told)
-            _become(request, files, me)
-        for file in files[1:]:
+            _become(request, files, pipes, me)
+        for file in (*files[1:], *pipes):
             os.close(file)
         os.write(told, f"{pid} ".encode())
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -247,12 +266,22 @@ def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
         os._exit(0)
 
 
-def _become(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
+def _compiler() -> tuple[int, ...]:
+    """Pipes to and from a compiler for one fork, whose own it is: that process has read no other source."""
+    for compilers in _compilers:
+        with contextlib.suppress(OSError):
+            return compilers.fork()
+    return ()
+
+
+def _become(request: dict[str, Any], files: list[int], pipes: tuple[int, ...], above: int) -> NoReturn:
     """In the fork: take over files and environment, run the module's `main`, and end without anything else."""
     status = 1
     try:
         os.setsid()
         _die_with(above)
+        least = max([2, *files, *pipes, *request["keep"]]) + 1
+        pipes = tuple(_moved(pipe, least) for pipe in pipes)
         _take_files(files, request["keep"])
         signal.signal(signal.SIGINT, signal.default_int_handler)
         os.environ.clear()
@@ -261,6 +290,7 @@ def _become(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
         time.tzset()
         tempfile.tempdir = None  # was chosen by another environment
         importlib.import_module("numpy").random.seed()
+        _borrow(pipes)
         status = int(importlib.import_module(request["module"]).main() or 0)
     except SystemExit as end:
         status = end.code if isinstance(end.code, int) else int(end.code is not None)
@@ -269,6 +299,15 @@ def _become(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
     with contextlib.suppress(OSError, ValueError):
         sys.stderr.flush()
     os._exit(status & 0xFF)
+
+
+def _borrow(pipes: tuple[int, ...]) -> None:
+    """Let the check compile with the compiler behind these pipes."""
+    for compilers in _compilers:
+        compilers.let_go()
+        if pipes:
+            with contextlib.suppress(CompilerMissing):
+                pool.borrow(compilers.toolchain, CompilerFork(*pipes))
 
 
 def _take_files(files: list[int], kept: list[int]) -> None:

@@ -99,6 +99,7 @@ def _run(job: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Callable[..., A
 def _shell() -> Any:
     """An IPython without a terminal: pictures are kept, errors are not printed, nothing is remembered."""
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     class Shell(InteractiveShell):
         def enable_gui(self, gui: Any = None) -> None:
@@ -107,8 +108,9 @@ def _shell() -> Any:
         def showtraceback(self, *args: Any, **options: Any) -> None:
             """Errors are in what `run_cell` returns."""
 
-    shell: Any = Shell.instance()
-    shell.history_manager.enabled = False
+    settings = Config()
+    settings.HistoryManager.enabled = False  # no database is made
+    shell: Any = Shell.instance(config=settings)
     return shell
 
 

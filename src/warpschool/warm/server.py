@@ -22,8 +22,9 @@ from typing import Any
 
 from ptxsim import system
 from warpschool.compile import find_compiler
+from warpschool.compile.pool import pool
+from warpschool.compile.processes import Compiler
 from warpschool.compile.toolchain import Toolchain
-from warpschool.compile.worker import CompilerProcess, pool
 from warpschool.errors import WarpschoolError
 from warpschool.warm import place
 from warpschool.warm.client import COMMAND, COMMANDS, CONTINUE, GRADER, INTERRUPT, SIZE_BYTES, STOP, peer
@@ -50,7 +51,7 @@ class _Check:
 
     pid: int
     connection: socket.socket
-    loan: tuple[Toolchain, CompilerProcess] | None
+    loan: tuple[Toolchain, Compiler] | None
     is_watched: bool = True
 
 
@@ -156,7 +157,7 @@ class Server:
 
     def _in_fork(
         self, connection: socket.socket, request: dict[str, Any], files: list[int],
-        loan: tuple[Toolchain, CompilerProcess] | None,
+        loan: tuple[Toolchain, Compiler] | None,
     ) -> None:  # fmt: skip
         try:
             signal.set_wakeup_fd(-1)

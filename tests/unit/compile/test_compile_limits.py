@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, find_toolchain
-from warpschool.compile.worker import CompilerProcess, Request, WorkerPool, pool
+from warpschool.compile.pool import WorkerPool, pool
+from warpschool.compile.processes import CompilerFork, CompilerForks, CompilerProcess, Request
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
@@ -41,12 +42,12 @@ def processor_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def children() -> set[int]:
-    """Every child of this process, zombies included."""
+def children(of: int | None = None) -> set[int]:
+    """Every child of a process, this one if none is named, zombies included."""
     found = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == os.getpid():
+            if int(stat.read_text().rsplit(")", 1)[1].split()[1]) == (of or os.getpid()):
                 found.add(int(stat.parent.name))
         except OSError:
             continue
@@ -174,7 +175,7 @@ def test_a_worker_that_sends_nonsense_is_put_down():
 def test_ctrl_c_kills_the_compilation_at_once():
     program = f"""\
 from warpschool.compile import compile_cuda, find_toolchain
-from warpschool.compile.worker import pool
+from warpschool.compile.pool import pool
 pool.warm_up(find_toolchain())
 try:
     print("ready", flush=True)
@@ -195,7 +196,7 @@ except KeyboardInterrupt:
 ORPHAN = """\
 import sys, threading, time
 from warpschool.compile import compile_cuda
-from warpschool.compile.worker import pool
+from warpschool.compile.pool import pool
 from warpschool.compile.toolchain import find_toolchain
 def main():
     print(pool.warm_up(find_toolchain()).pid, flush=True)
@@ -259,3 +260,48 @@ def test_a_forked_child_has_workers_of_its_own():
     os.close(write)
     assert all(alive(worker) for worker in parents)
     assert "9;" in compile_cuda(TINY.replace("7", "9")).ptx
+
+
+@pytest.fixture
+def forks():
+    found = CompilerForks(find_toolchain())
+    yield found
+    found.close()
+
+
+def test_a_forked_compiler_answers_as_one_of_its_own_does_and_ends_with_its_pipes(forks):
+    request = Request(TINY, "k.cu", ["-arch=compute_80"])
+    own = CompilerProcess(find_toolchain())
+    expected = own.compile(request, CompileLimits())
+    one, other = (CompilerFork(*forks.fork()) for _ in range(2))
+    assert (one.version, one.archs, one.isolated) == (own.version, own.archs, own.isolated)
+    assert one.compile(request, CompileLimits()) == other.compile(request, CompileLimits()) == expected
+    compilers = children(forks._process.pid)
+    assert len(compilers) == 2
+    one.kill()
+    assert until(lambda: len([pid for pid in compilers if alive(pid)]) == 1)
+    assert other.compile(request, CompileLimits()) == expected
+    own.kill()
+
+
+def test_a_forked_compiler_keeps_the_limits_of_one_of_its_own(forks):
+    limits = CompileLimits(cpu_s=0.3)
+    lent = WorkerPool()
+    lent.borrow(find_toolchain(), CompilerFork(*forks.fork()))
+    with pytest.raises(CompileLimitError, match=r"used more than 0\.3 s of processor time"):
+        lent.compile(find_toolchain(), Request(SLOW_BOMB, "k.cu", ["-arch=compute_80"]), limits)
+    lent.borrow(find_toolchain(), CompilerFork(*forks.fork()))
+    request, limits = Request(LARGE_BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits(memory_bytes=1 << 28)
+    assert lent.compile(find_toolchain(), request, limits)[0].result == "NVRTC_ERROR_OUT_OF_MEMORY"
+    lent.close()
+
+
+def test_compilers_that_nobody_forks_any_more_are_missing(forks):
+    forks.close()
+    with pytest.raises(OSError):
+        forks.fork()
+    pipes = [end for _ in range(2) for end in os.pipe()]
+    os.close(pipes[3])  # whoever would answer has gone
+    with pytest.raises(CompilerMissing, match="did not start"):
+        CompilerFork(pipes[1], pipes[2])
+    os.close(pipes[0])

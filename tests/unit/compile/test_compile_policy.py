@@ -8,8 +8,9 @@ from contextlib import suppress
 import pytest
 
 from warpschool.compile import CompileLimits, compile_cuda, compiler_report, find_toolchain
+from warpschool.compile.pool import pool
+from warpschool.compile.processes import Request
 from warpschool.compile.source import check_options, cleared_source, foreign_file, normalise
-from warpschool.compile.worker import Request, pool
 from warpschool.errors import CompileError, PolicyError
 
 KERNEL = 'extern "C" __global__ void k(int* x) { x[0] = 1; }\n'

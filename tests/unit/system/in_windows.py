@@ -43,7 +43,7 @@ def children() -> None:
         return system.start([sys.executable, "-S", write(code)], stdin=pipe, stdout=pipe, bufsize=0)
 
     sleeper = begun(SLEEPS)
-    pipes = system.Pipes(sleeper)
+    pipes = system.Pipes(sleeper.stdin, sleeper.stdout)
     assert pipes.receive(time.monotonic() + 300).strip() == b"up"
     try:
         pipes.receive(time.monotonic())
@@ -61,7 +61,7 @@ def children() -> None:
     else:
         raise AssertionError("the child has gone, and nobody says so")
     echo = begun("import sys; sys.stdout.buffer.write(sys.stdin.buffer.read(300_000)); sys.exit(3)")
-    pipes = system.Pipes(echo)
+    pipes = system.Pipes(echo.stdin, echo.stdout)
     pipes.send(bytes(300_000), time.monotonic() + 300)
     come = 0
     while come < 300_000:

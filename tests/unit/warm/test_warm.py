@@ -528,20 +528,22 @@ def test_a_borrowed_compiler_that_dies_is_replaced(environment):
     """Only the lender is told how it died: a compiler of the fork's own says what is to be said."""
     code = """
         import os, signal
-        from warpschool.compile import CompileLimits, worker
+        from warpschool.compile import CompileLimits
+        from warpschool.compile.pool import pool
+        from warpschool.compile.processes import Request
         from warpschool.compile.toolchain import find_toolchain
         from warpschool.errors import CompileLimitError
         toolchain = find_toolchain()
         def compile(limits):
-            return worker.pool.compile(
-                toolchain, worker.Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), limits
+            return pool.compile(
+                toolchain, Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), limits
             )[0]
-        worker.pool.warm_up(toolchain)
+        pool.warm_up(toolchain)
         for kill in (False, True):
-            loan = worker.pool.lend()
+            loan = pool.lend()
             fork = os.fork()
             if not fork:
-                worker.pool.borrow(*loan)
+                pool.borrow(*loan)
                 if kill:
                     os.kill(loan[1].pid, signal.SIGKILL)
                 print(compile(CompileLimits()).result, flush=True)
@@ -551,9 +553,9 @@ def test_a_borrowed_compiler_that_dies_is_replaced(environment):
                     print(error.message, flush=True)
                 os._exit(0)
             os.waitpid(fork, 0)
-            worker.pool.take_back(*loan)
-            print(len(worker.pool.idle_pids()), flush=True)
-            worker.pool.warm_up(toolchain)
+            pool.take_back(*loan)
+            print(len(pool.idle_pids()), flush=True)
+            pool.warm_up(toolchain)
     """
     done = Warm(environment).python(code)
     told = ["NVRTC_SUCCESS", "k.cu: the compiler used more than 1e-06 s of processor time", "0"]
@@ -564,23 +566,25 @@ def test_a_compiler_that_was_left_in_the_middle_is_not_lent_again(environment):
     """Its answer would be taken for that of the next request."""
     code = """
         import os, signal, time
-        from warpschool.compile import CompileLimits, worker
+        from warpschool.compile import CompileLimits
+        from warpschool.compile.pool import pool
+        from warpschool.compile.processes import Request
         from warpschool.compile.toolchain import find_toolchain
         toolchain = find_toolchain()
         for stopped in (False, True):
-            worker.pool.warm_up(toolchain)
-            loan = worker.pool.lend()
+            pool.warm_up(toolchain)
+            loan = pool.lend()
             fork = os.fork()
             if not fork:
-                worker.pool.borrow(*loan)
+                pool.borrow(*loan)
                 if stopped:
                     os.kill(loan[1].pid, signal.SIGSTOP)
                     signal.alarm(1)
-                loan[1].compile(worker.Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), CompileLimits())
+                loan[1].compile(Request("__global__ void k() {}", "k.cu", ["-arch=compute_80"]), CompileLimits())
                 os._exit(0)
             code = os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1])
-            worker.pool.take_back(*loan)
-            print(code, worker.pool.idle_pids() == [loan[1].pid], flush=True)
+            pool.take_back(*loan)
+            print(code, pool.idle_pids() == [loan[1].pid], flush=True)
     """
     done = Warm(environment).python(code)
     assert done.stdout.splitlines() == ["0 True", f"{-signal.SIGALRM} False"], done.stderr
