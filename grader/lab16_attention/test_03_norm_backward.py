@@ -7,10 +7,14 @@ import numpy as np
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import normalised
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import barriers_per_block
 
 WHOLE = [(4, 256), (560, 64)]
 RAGGED = practice([(1, 1), (7, 31), (2, 127), (533, 33), (5, 1000)])
 COUNTED = practice([(1056, 256), (1584, 128)], count=1)
+LONG = practice([(6, 2048), (5, 1536)], count=1)  # rows for one block each, of several columns for each thread
+PARTS = 528
+BARRIERS = 6  # two for the row's sums, and some before and behind them
 
 
 def check(kernel, rng, rows, cols, *, centred=1):
@@ -101,12 +105,17 @@ def test_race(kernel, rng):
         "In shared memory, if you have kept them: a thread reads its own.",
         "g[i] and h[i] are written in the first loop and read in the second",
     ],
-    counts="sectors of global loads at 1056 rows of 256 and at 1584 of 128, gamma, mean and rstd among them: at most 5 "
-    "times those of x, and the parts once; sectors beyond the fewest: none",
+    counts="sectors of global loads at 1056 rows of 256, at 1584 of 128, and at 6 of 2048, gamma among them: at most 4 "
+    "times those of x, for each row 256 numbers of mean and rstd, and the parts once; sectors beyond the fewest: none; "
+    "bank conflicts: none; barriers a row of 2048: at most 6",
 )
 def test_bytes(kernel, rng):
-    for rows, cols in COUNTED:
+    for rows, cols in (*COUNTED, *LONG):
         sizes, arrays, run = check(kernel, rng, rows, cols)
-        parts = 528 * 2 * cols
-        kernel.within(run.counters.sectors_read, (5 * rows * cols + parts) // 8, "sectors of global loads")
+        # gamma may be read twice: who keeps dy in place of g multiplies once more.
+        numbers = 4 * rows * cols + 256 * rows + min(rows, PARTS) * 2 * cols
+        kernel.within(run.counters.sectors_read, numbers // 8, "sectors of global loads")
+        if rows <= PARTS:
+            kernel.within(barriers_per_block(run), BARRIERS, "barriers for each block")
         kernel.no_excess_sectors(sizes, arrays)
+        kernel.no_excess_wavefronts(sizes, arrays)

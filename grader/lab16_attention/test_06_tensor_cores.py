@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import check_attention, products_of
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_tensor_products
+from warpschool.grading.budgets import require_barriers, require_tensor_products
 
 D = 64
 TSQ = 128
@@ -13,6 +13,12 @@ TSK = 64
 WHOLE = [64, 128]
 RAGGED = practice([1, 31, 65, 150])
 COUNTED = practice([512, 128], count=1)
+
+
+def keys_of_a_tile(kernel) -> int:
+    """The kernel's own TSK: tiles of 32 keys are as good, and wait as often for each; smaller ones are not."""
+    own = kernel.contract.declarations.constexpr_values({}).get("TSK", TSK)
+    return int(min(max(own, TSK // 2), TSK))
 
 
 @criterion(
@@ -115,7 +121,8 @@ def test_race(kernel, rng):
     ],
     counts="at 512 tokens and at 128, causal: operations of tensor cores at most those of tiles of 128 x 64 up to the "
     "diagonal; bytes of global stores: O and L; of global loads: Q once, K and V once for each tile of 128 queries; "
-    "sectors beyond the fewest and bank conflicts: none",
+    "barriers a block: at most 2 for each tile of 64 keys (or 32, if TSK says so), and 2 more; sectors beyond the "
+    "fewest and bank conflicts: none",
 )
 def test_counts(kernel, rng):
     for n in COUNTED:
@@ -127,5 +134,6 @@ def test_counts(kernel, rng):
         stored, loaded = n * (2 * D + 4), 2 * D * (n + 2 * keys)
         kernel.within(case.counters.global_store_bytes, stored, "bytes of global stores", unit="bytes")
         kernel.within(case.counters.global_load_bytes, loaded, "bytes of global loads", unit="bytes")
+        require_barriers(kernel, case.run, keys / keys_of_a_tile(kernel) / tiles)
         kernel.no_excess_sectors(case.sizes, case.arrays)
         kernel.no_excess_wavefronts(case.sizes, case.arrays)

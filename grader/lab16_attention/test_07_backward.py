@@ -7,7 +7,7 @@ import numpy as np
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import attend, largest_score, products_of
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_products
+from warpschool.grading.budgets import require_barriers, require_lanes, require_products
 
 D = 64
 TILE = 64
@@ -15,6 +15,9 @@ WHOLE = [64, 128]
 RAGGED = practice([1, 31, 65, 100])
 COUNTED = practice([256, 64], count=1)
 EACH = 7  # products of N x N x D: scores and dP twice, and the three gradients
+FLOATS = 8  # in a sector
+LOADED = 1.6  # times the tiles that must be loaded
+BARRIERS = 6  # for each tile of scores: a barrier of the block orders what one of the warp would, too
 OTHER = 40  # operations for each score besides, in each of the two kernels
 
 
@@ -128,7 +131,9 @@ def test_race(kernel, rng):
     ],
     counts="at 256 tokens and at 64, causal: products, of doubles and halves too, at most seven times those of one "
     "product over the tiles of 64 x 64 up to the diagonal, and 80 more for each score; bytes of global stores: the "
-    "gradients and delta; sectors beyond the fewest and bank conflicts: none",
+    "gradients and delta; sectors of global loads of each kernel: at most 1.6 times two tiles of 64 rows for each tile "
+    "of scores and for each block; barriers a block: at most 6 for each tile, and 2 more; lanes at work: half of them "
+    "on average; sectors beyond the fewest and bank conflicts: none",
 )
 def test_counts(kernel, rng):
     for n in COUNTED:
@@ -141,3 +146,10 @@ def test_counts(kernel, rng):
         kernel.within(run.counters.global_store_bytes, 4 * n * (3 * D + 1), "bytes of global stores", unit="bytes")
         kernel.no_excess_sectors(sizes, arrays)
         kernel.no_excess_wavefronts(sizes, arrays)
+        # Each kernel loads its tiles once; L and delta, too, or once for each score of a thread.
+        sectors = (tiles * (tiles + 1) // 2 + tiles) * 2 * TILE * D // FLOATS
+        for launch in run.launches:
+            loaded = launch.counters.sectors_read
+            kernel.within(loaded, int(LOADED * sectors), f"sectors that {launch.kernel} loads from global memory")
+        require_barriers(kernel, run, (tiles + 1) / 2, each=BARRIERS)
+        require_lanes(kernel, run)

@@ -63,6 +63,13 @@ def require_barriers(kernel: Submission, run: RunResult, rounds: float, *, each:
     kernel.within(barriers_per_block(run), each * rounds + 2, "barriers for each block")
 
 
+def require_lanes(kernel: Submission, run: RunResult, *, least: float = WARP / 2) -> None:
+    """Raise Judgement (PERF) if of a warp's lanes fewer than `least` work, on average over a launch's instructions."""
+    for launch in run.launches:
+        lanes = ratio(launch.counters.thread_instructions, launch.counters.warp_instructions)
+        kernel.at_least(lanes, least, f"lanes at work in each instruction of {launch.kernel}")
+
+
 def require_products(kernel: Submission, run: RunResult, count: int, *, share: float = 0.9) -> None:
     """Raise Judgement (PERF) unless the outputs come from at least `count` products of single precision.
 
