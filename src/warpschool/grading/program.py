@@ -176,8 +176,9 @@ class ProgramSubmission:
         """The report of a run, and whether it was ended because it only waited."""
         start = time.perf_counter()
         session, memory = make_session(
-            model.find_gpu(gpu), memory_bytes=DEVICE_BYTES, budget=_BUDGET, fault=fault, skip_launches=skip_launches
-        )
+            model.find_gpu(gpu), memory_bytes=DEVICE_BYTES, budget=_BUDGET, fault=fault, skip_launches=skip_launches,
+            zeros=False,
+        )  # fmt: skip
         session.calls = []
         session.findings.lines_of = self._lines_of
         ours, theirs = socket.socketpair()

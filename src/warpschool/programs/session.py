@@ -149,6 +149,9 @@ class Session:
     fault: Fault | None = None
     skip_launches: bool = False
     """whether kernels do nothing"""
+    zeros: bool = True
+    """whether managed and pinned memory begins as zeros, as pages do that a system gives for the first time; else it
+    is filled with 0xFF, as all other memory is, so that who relies on that is found"""
     calls: list[_Asked] | None = None
     """what was asked for, where somebody wants it"""
     at_end: Callable[[int], int] = int
@@ -496,6 +499,8 @@ class Session:
             piece = self.arena.allocate(kind, nbytes, alignment, places, self.launches)
         except MemoryLimitExceeded:
             return self._answer(errors.MEMORY_ALLOCATION)
+        if self.zeros and kind in HOST_VISIBLE:
+            piece.allocation.view()[:] = 0
         return self._answer(0, piece.start)
 
     def _free(self, f: Fields) -> bytes:
