@@ -149,7 +149,8 @@ def instructions_table() -> str:
     for name, contract in zip(DECODING, (runs.contract(f"{LAB}/{DECODING[0]}"), _beside(DECODING[1])), strict=True):
         counters = runs.run(contract, {"TEXTS": 1, "GROUPS": 1, "N": COUNTED}).counters
         kib = 2 * COUNTED * D_DECODING * 2 / 1024
-        rows.append((f"`{name}`", f"{counters.warp_instructions / kib:.0f}", f"{counters.fma_instructions / 32 / kib:.0f}"))
+        all_of_them, multiply_adds = counters.warp_instructions / kib, counters.fma_instructions / 32 / kib
+        rows.append((f"`{name}`", f"{all_of_them:.0f}", f"{multiply_adds:.0f}"))
     return runs.table(("kernel", ">instructions a KiB", ">multiply-adds among them"), rows)
 
 
