@@ -23,7 +23,7 @@ from typing import Any
 import cupy
 import numpy as np
 import torch
-from harness import SOLUTIONS, Bench
+from harness import KERNELS, SOLUTIONS, Bench
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import warpschool as ws
@@ -39,13 +39,15 @@ WIDTH = 2_048
 LENGTHS = (1_024, 2_048, 4_096, 16_384)
 BACK_ENDS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 CHECKED_ROWS = 64
+CACHES = ((1, 8, 4_096), (1, 8, 16_384), (1, 8, 65_536), (8, 8, 8_192), (64, 8, 2_048), (16, 8, 32_768))
+"""Texts, groups of heads and kept tokens, for decoding."""
 
 
 class Kernels:
-    """A step with some constants, compiled for the GPU."""
+    """A step with some constants, or a kernel file beside the steps, compiled for the GPU."""
 
     def __init__(self, step: str, constants: Mapping[str, int] | None = None) -> None:
-        path = SOLUTIONS / LAB / f"{step}.cu"
+        path = (SOLUTIONS / LAB if step[0].isdigit() else KERNELS) / f"{step}.cu"
         self.step = step
         self.constants = dict(constants or {})
         contract = parse_contract(path.read_text("utf-8"), name=path.name)
@@ -180,7 +182,7 @@ def run_single(bench: Bench) -> None:
 
 
 def run_backward(bench: Bench) -> None:
-    """07 in float32 against PyTorch's memory-efficient backward pass of the same precision."""
+    """07 and a kernel beside it, in float32, against PyTorch's memory-efficient backward pass."""
     d, length, heads = 64, 2_048, 32
     for causal in (0, 1):
         q, k, v, do = _inputs(heads, length, d, cupy.float32, 4)
@@ -188,48 +190,50 @@ def run_backward(bench: Bench) -> None:
         arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
         Kernels("05_fused").work(sizes, arrays)
         arrays["dO"] = do
-        step = Kernels("07_backward")
-        work = step.work(sizes, arrays)
         leaves = [_torch(array, 1).clone().requires_grad_() for array in (q, k, v)]
         with sdpa_kernel(SDPBackend.EFFICIENT_ATTENTION):
             result = torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=bool(causal))
         change = _torch(do, 1)
         expected = torch.autograd.grad(result, leaves, change, retain_graph=True)
-        error = max(
-            float((_torch(arrays[name], 1) - right).abs().max())
-            for name, right in zip(("dQ", "dK", "dV"), expected, strict=True)
-        )
-        _require(error, 2e-4, "a gradient, beside PyTorch's,")
-        bench.add(
-            "backward", step.step, {**sizes, "D": d}, work,
-            lambda: torch.autograd.grad(result, leaves, change, retain_graph=True),  # noqa: B023
-            error=error, registers=step.registers, amount=10.0 * heads * length * length * d / (1 + causal),
-            against="memory-efficient attention", unit="TFLOP/s",
-        )  # fmt: skip
+        for step in (Kernels("07_backward"), Kernels("attention_backward_atomics")):
+            own = dict(arrays)
+            work = step.work(sizes, own)
+            error = max(
+                float((_torch(own[name], 1) - right).abs().max())
+                for name, right in zip(("dQ", "dK", "dV"), expected, strict=True)
+            )
+            _require(error, 2e-4, "a gradient, beside PyTorch's,")
+            bench.add(
+                "backward", step.step, {**sizes, "D": d}, work,
+                lambda: torch.autograd.grad(result, leaves, change, retain_graph=True),  # noqa: B023
+                error=error, registers=step.registers, amount=10.0 * heads * length * length * d / (1 + causal),
+                against="memory-efficient attention", unit="TFLOP/s", constants=step.constants,
+            )  # fmt: skip
 
 
 def run_decoding(bench: Bench) -> None:
-    """08 against a copy of as many bytes, and its error."""
+    """08 and a kernel beside it against a copy of as many bytes, and their errors."""
     d, group = 128, 4
-    for texts, groups, length in ((1, 8, 16_384), (8, 8, 8_192), (64, 8, 2_048), (16, 8, 32_768)):
+    for texts, groups, length in CACHES:
         q = cupy.random.standard_normal((texts, groups, group, d), dtype=cupy.float32).astype(cupy.float16)
         k, v = (
             cupy.random.standard_normal((texts, groups, length, d), dtype=cupy.float32).astype(cupy.float16)
             for _ in range(2)
         )
         sizes = {"TEXTS": texts, "GROUPS": groups, "N": length}
-        step = Kernels("08_decoding")
-        arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
-        work = step.work(sizes, arrays)
         scores = q[0, 0].astype(cupy.float64) @ k[0, 0].astype(cupy.float64).T / np.sqrt(d)
         powers = cupy.exp(scores - scores.max(axis=1, keepdims=True))
         right = powers / powers.sum(axis=1, keepdims=True) @ v[0, 0].astype(cupy.float64)
-        error = _require(float(abs(arrays["O"][0, 0] - right).max()), 1e-5, "O")
         copy = cupy.empty_like(k)
-        bench.add(
-            "decoding", step.step, sizes, work, lambda: cupy.copyto(copy, v), error=error,  # noqa: B023
-            registers=step.registers, amount=float(k.nbytes + v.nbytes), against="a copy", unit="TB/s",
-        )  # fmt: skip
+        for step in (Kernels("08_decoding"), Kernels("decoding_fragments")):
+            arrays: dict[str, Any] = {"Q": q, "K": k, "V": v}
+            work = step.work(sizes, arrays)
+            error = _require(float(abs(arrays["O"][0, 0] - right).max()), 1e-5, "O")
+            bench.add(
+                "decoding", step.step, sizes, work, lambda: cupy.copyto(copy, v), error=error,  # noqa: B023
+                registers=step.registers, amount=float(k.nbytes + v.nbytes), against="a copy", unit="TB/s",
+                constants=step.constants,
+            )  # fmt: skip
 
 
 def run_rows(bench: Bench) -> None:

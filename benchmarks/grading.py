@@ -116,10 +116,11 @@ def jobs_of(folder: Path, assignment: Assignment) -> list[Job]:
 
 
 class PeakMemory:
-    """The most memory in use at once, sampled, in MB: of one job with what it starts, and of what waits for jobs.
+    """The most memory in use at once, sampled, in MB: of one job with its compiler, and of what waits for jobs.
 
-    A job's is what it has in use, pages that it shares with others included; what waits is the command, the process
-    that it forks checks from, and what watches over each fork, where shared pages count once.
+    A job's is what it has in use, pages that it shares with others included, and the largest compiler's; what waits is
+    the command, the processes that it forks checks and compilers from, and what watches over each fork, where shared
+    pages count once.
     """
 
     def __init__(self) -> None:
@@ -139,29 +140,37 @@ class PeakMemory:
         own = psutil.Process()
         while not self._over.wait(0.5):
             try:
-                jobs, waiting = parts_of(own)
+                jobs, compilers, waiting = parts_of(own)
                 idle = sum(one.memory_info().rss for one in waiting[:2])
                 idle += sum(one.memory_full_info().uss for one in waiting[2:])
                 used = [sum(one.memory_info().rss for one in (job, *job.children(recursive=True))) for job in jobs]
+                compiling = max((one.memory_info().rss for one in compilers), default=0)
             except psutil.Error:  # one has ended meanwhile
                 continue
             self.idle_mb = max(self.idle_mb, idle / (1 << 20))
-            self.job_mb = max([self.job_mb, *(found / (1 << 20) for found in used)])
+            self.job_mb = max([self.job_mb, *((found + compiling) / (1 << 20) for found in used)])
 
 
-def parts_of(command: psutil.Process) -> tuple[list[psutil.Process], list[psutil.Process]]:
-    """The processes of a run that do jobs, without what those start; and those that wait: the command at first."""
-    jobs, waiting = [], [command]
+def parts_of(
+    command: psutil.Process,
+) -> tuple[list[psutil.Process], list[psutil.Process], list[psutil.Process]]:
+    """The processes of a run that do jobs, without what those start; their compilers where those were forked for them;
+    and those that wait: the command at first."""
+    jobs: list[psutil.Process] = []
+    compilers: list[psutil.Process] = []
+    waiting = [command]
     for child in command.children():
         if COMPILER in " ".join(child.cmdline()):  # the command's own, which tells its version
             continue
         if NURSERY not in " ".join(child.cmdline()):
             jobs.append(child)
             continue
-        keepers = child.children()
-        waiting += [child, *keepers]
-        jobs += [job for keeper in keepers for job in keeper.children()]
-    return jobs, waiting
+        waiting.append(child)
+        for other in child.children():
+            waiting.append(other)
+            found = compilers if COMPILER in " ".join(other.cmdline()) else jobs
+            found += other.children()
+    return jobs, compilers, waiting
 
 
 class Progress:
@@ -302,14 +311,14 @@ def victim_of(pid: int, chance: random.Random, *, must_be_main: bool) -> tuple[s
     if must_be_main:
         return "command", pid
     try:
-        jobs, waiting = parts_of(psutil.Process(pid))
+        jobs, _, waiting = parts_of(psutil.Process(pid))
         started = psutil.Process(pid).children(recursive=True)
         named = [("compiler", one) for one in started if COMPILER in " ".join(one.cmdline())]
     except psutil.Error:
         return None
     named += [("check", job) for job in jobs]
     named += [("what checks are forked from", one) for one in waiting[1:2]]
-    named += [("a fork's keeper", one) for one in waiting[2:]]
+    named += [("a fork's keeper, or what compilers are forked from", one) for one in waiting[2:]]
     name, victim = chance.choice(named) if named else ("", None)
     return (name, victim.pid) if victim is not None else None
 

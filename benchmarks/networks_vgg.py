@@ -8,8 +8,9 @@ Then they are timed in turns, the L2 cache flushed before each sample; a trainin
 backward and stochastic gradient descent with momentum, in one row Adam (PyTorch's fused one). `ratio` is our time as a
 multiple of PyTorch's: below 1 is faster. A layer of ours adds bias, ReLU and pooling in the same kernels. Forward,
 cuDNN's times are those of convolution and bias alone; backward, those of the whole layer. `from PyTorch` is ours as one
-autograd function. `--totals` leaves the layers out; rows of layers that FILE holds already, from the same machine and
-versions, stay.
+autograd function. `side by side` is a recording in which kernels that need nothing of each other may run at once; its
+gradients are those of the step in order, bit by bit. `--totals` leaves the layers out; rows of layers that FILE holds
+already, from the same machine and versions, stay.
 """
 
 from __future__ import annotations
@@ -30,10 +31,13 @@ try:
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
+import numpy as np
+
 import warpschool as ws
 from warpschool.device import repeated
 from warpschool.device.measurement import Rules
 from warpschool.nn.session import Kernels, Session
+from warpschool.nn.side_by_side import record
 from warpschool.nn.torch_vgg16 import Vgg16
 from warpschool.nn.training import Adam, Sgd
 from warpschool.nn.vgg16 import Inference, SmallBatchDense, TrainingStep, VggForm, inference_graph, step_graph
@@ -248,8 +252,37 @@ def totals(
         optimizer.step()
 
     bench.add("training step, Adam", "all", adam.run, adam_training)
+    bench.add("training step, side by side", "all", side_by_side(network.form, kernels, start, step), training)
     bench.add("inference from PyTorch", "all", module_inference, inference)
     bench.add("training step from PyTorch", "all", module_training, training)
+
+
+def side_by_side(
+    form: VggForm, kernels: Kernels, start: Mapping[str, Any], ordered: TrainingStep
+) -> Callable[[], None]:  # fmt: skip
+    """A training step from a recording in two queues; raises ArithmeticError unless its gradients are the same."""
+    stream = kernels.device.Stream(non_blocking=True)
+    step = TrainingStep(form, kernels, start, batch=ordered.batch, optimizer=Sgd(rate=RATE, momentum=MOMENTUM),
+                        stream=stream, guarded=True)  # fmt: skip
+    for name in ("x", "label", "parameters"):
+        step.session[name].set(ordered.session[name].get())
+    kernels.device.synchronize()
+    step.session.run()
+    graph = record(step.session, stream)
+    graph.launch(stream=stream)
+    ordered.session.run()
+    if not np.array_equal(step.fetch("gradients"), ordered.fetch("gradients")):
+        raise ArithmeticError("side by side, a step has other gradients than in order")
+    print(f"side by side: {sum(1 for _ in step.session.parts())} launches", flush=True)
+
+    def run() -> None:
+        current = cupy.cuda.get_current_stream()
+        stream.wait_event(current.record())
+        graph.launch(stream=stream)
+        step.update()
+        current.wait_event(stream.record())
+
+    return run
 
 
 def summary(rows: Sequence[Row]) -> dict[str, float]:

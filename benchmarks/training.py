@@ -5,7 +5,8 @@
 Part "batches" trains both networks of the course from the same first weights with several batch sizes, the rate in
 proportion to the batch up to a limit. Part "against" times the steps of one epoch of the 4,000 training digits, images
 on the GPU, in turns with PyTorch: the same network, SGD with momentum, float32 without TF32, eager, and once as a CUDA
-graph of the whole step (ours is one, but for copies and the update). Before, one step's gradients are compared.
+graph of the whole step (ours is one, but for copies and the update). Before, one step's gradients are compared. The
+same epoch is timed with our kernels in order, too, and not side by side where they need nothing of each other.
 Writes its parts into the file that scripts/train_digits.py --results writes, too.
 """
 
@@ -31,7 +32,7 @@ from warpschool.device.measurement import Rules
 from warpschool.nn import digits
 from warpschool.nn.digits import Split
 from warpschool.nn.session import Kernels
-from warpschool.nn.training import Sgd, Trainer
+from warpschool.nn.training import Settings, Sgd, Trainer
 
 BATCHES = (16, 32, 64, 128, 256, 512)
 LARGEST_RATE = 0.1
@@ -170,6 +171,7 @@ def against_rows(kernels: Kernels, rules: Rules) -> list[dict[str, Any]]:
             theirs.step(*theirs.batches[0])
             difference = largest_difference(trainer, pairs)
             epoch = our_epoch(trainer, x, label)
+            in_order = in_order_ms(network, kernels, settings, data.train, rules)
             for way, reference in (("eager", theirs.eager), ("CUDA graph", theirs.graphed())):
                 found = ws.benchmark_ratio(epoch, reference, device="gpu", rules=rules, flush="warm")
                 mine, other = found.candidate.median_ms, found.reference.median_ms
@@ -177,12 +179,22 @@ def against_rows(kernels: Kernels, rules: Rules) -> list[dict[str, Any]]:
                 row = {
                     "network": network, "batch": batch, "steps": count, "pytorch": way, "epoch_ms": mine,
                     "pytorch_epoch_ms": other, "ratio": 1 / found.speed, "ratio_error": found.error,
-                    "stable": found.stable, "gradient_difference": difference,
+                    "stable": found.stable, "gradient_difference": difference, "in_order_ms": in_order,
                 }  # fmt: skip
                 print(f"{network:8s} batch {batch:4d}: {mine:8.2f} ms an epoch, PyTorch ({way}) {other:8.2f}: "
                       f"{row['ratio']:.3f} (error {found.error:.1%})", flush=True)  # fmt: skip
                 rows.append(row)
     return rows
+
+
+def in_order_ms(network: str, kernels: Kernels, settings: Settings, split: Split, rules: Rules) -> float:
+    """Our epoch with one kernel after the other."""
+    trainer = Trainer(training_network(network, "gpu"), kernels, settings, queues=1)
+    trainer.step(split.pixels()[: settings.batch], split.labels[: settings.batch], rate=1e-3)
+    epoch = our_epoch(trainer, *on_gpu(split, settings.batch))
+    found = ws.benchmark(epoch, device="gpu", rules=rules, flush="warm").median_ms
+    assert found is not None
+    return found
 
 
 def on_gpu(split: Split, batch: int) -> tuple[torch.Tensor, torch.Tensor]:

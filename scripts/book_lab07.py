@@ -13,8 +13,10 @@ from ptxsim.fragments import Fragment, fragment
 from warpcourse.ladder import measured
 from warpcourse.pipelines import COPIES, Bar, schedule
 from warpschool.harness.launcher import Program, random_inputs
+from warpschool.recorded import recorded
 
 LAB = "lab07_tensor_cores"
+RESULTS = "tensor_cores_h200.json"
 STEPS = tuple(
     f"{LAB}/{name}"
     for name in (
@@ -23,6 +25,7 @@ STEPS = tuple(
         "03_wmma_pipelined",
         "05_mma_ptx",
         "06_wgmma",
+        "07_wgmma_fp8",
     )
 )
 MISTAKES = tuple(
@@ -39,6 +42,7 @@ MISTAKES = tuple(
         "05_mma_ptx/swizzled_when_copied_only",
         "06_wgmma/looks_before_tiles_have_come",
         "06_wgmma/announces_too_much",
+        "07_wgmma_fp8/steps_of_halves",
     )
 )
 TILES = 10
@@ -87,6 +91,45 @@ def times_table() -> str:
         )
     head = ("step", ">measured, n = 4096", ">TFLOP/s (8 bits: TOP/s)", ">sustained", ">of its library's speed", "which")
     return runs.table(head, rows)
+
+
+def sums_table() -> str:
+    """How far sums of 8-bit floats were off on a GPU, and what they took."""
+    found = recorded(RESULTS)
+    timings = {(row["part"], row["sizes"]["K"]): row for row in found["rows"] if row["step"].endswith("fp8")}
+    rows = []
+    for row in found["accuracy"]:
+        k, who = row["K"], row["of"]
+        named = runs.short(who) if "/" in who else who
+        timed = timings["accurate" if "promoted" in who else "large", k]
+        rate = timed["rate" if who == timed["step"] else "reference_rate"]
+        rows.append((f"{k:,}", named, f"{row['relative_error']:.1e}", f"{rate:,.0f}"))
+    return runs.table((">K", "whose", ">relative error", ">TFLOP/s"), rows)
+
+
+def zeros_table() -> str:
+    """Steps and their libraries on normally distributed numbers and on zeros, in bursts."""
+    rows = []
+    found = {(row["part"], row["step"], row["sizes"]["K"]): row for row in recorded(RESULTS)["rows"]}
+    for part, step, k in found:
+        if part == "zeros":
+            pair = found["large", step, k], found[part, step, k]
+            rows.append(
+                (runs.short(step), f"{k:,}", *(f"{one['rate']:,.0f}" for one in pair),
+                 *(f"{one['reference_rate']:,.0f}" for one in pair), *(f"{one['ratio']:.2f}" for one in pair))
+            )  # fmt: skip
+    head = ("step", ">n", ">TFLOP/s", ">on zeros", ">library", ">on zeros", ">ratio", ">on zeros")
+    return runs.table(head, rows)
+
+
+def sizes_table() -> str:
+    """Step 06 at five sizes."""
+    rows = [
+        (" x ".join(f"{side:,}" for side in row["sizes"].values()), row["constants"].get("TSN", 256),
+         f"{row['time_ms'] * 1e3:.1f} us", f"{row['reference_ms'] * 1e3:.1f} us", f"{row['ratio']:.2f}")
+        for row in recorded(RESULTS)["rows"] if row["part"] == "sizes" and row["step"].endswith("06_wgmma")
+    ]  # fmt: skip
+    return runs.table(("M x N x K", ">columns of a tile", ">step 06", ">cuBLAS", ">of its speed"), rows)
 
 
 def _draw_fragment(axes: Axes, one: Fragment, title: str) -> None:
@@ -148,5 +191,7 @@ def pipeline_picture() -> str:
     return svg(figure, "lab07-pipeline")
 
 
-TABLES = {"costs": costs_table, "times": times_table}
+TABLES = {
+    "costs": costs_table, "times": times_table, "sums": sums_table, "zeros": zeros_table, "sizes": sizes_table,
+}  # fmt: skip
 IMAGES = {"lab07-fragments.svg": fragments_picture, "lab07-pipeline.svg": pipeline_picture}

@@ -101,7 +101,10 @@ def layers_table() -> str:
 def whole_table() -> str:
     """The whole network, inference and training."""
     rows = []
-    names = ("inference", "training step", "inference from PyTorch", "training step from PyTorch")
+    names = (
+        "inference", "training step", "training step, side by side", "inference from PyTorch",
+        "training step from PyTorch",
+    )  # fmt: skip
     for name in names:
         row = times(name)["all"]
         rows.append((name, f"{row['time_ms']:.1f} ms", f"{row['pytorch_ms']:.1f} ms", f"{row['ratio']:.2f}"))

@@ -1,4 +1,5 @@
-"""The figures of docs/learn/lab16.md: a pair joined from parts, tiles of a causal text, bytes of attention."""
+"""The figures of docs/learn/lab16.md: a pair joined from parts, tiles of a causal text, bytes of attention; fast
+kernels beside the steps, and a network that learnt."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from scripts import book_runs as runs
 from scripts.book_pictures import EMPTY, GREY, PAPER, blues, draw_map, svg
 
+from warpschool.contract import Contract, parse_contract
 from warpschool.recorded import recorded
 
 LAB = "lab16_attention"
@@ -133,7 +135,107 @@ def hopper_table() -> str:
     return runs.table(head, rows)
 
 
+# ---------------------------------------------------------------- beside the steps
+
+DECODING = ("08_decoding", "decoding_fragments")
+BACKWARD = ("07_backward", "attention_backward_atomics")
+COUNTED, D_DECODING = 2_048, 128
+"""Kept tokens for which instructions are counted, and the numbers of a key."""
+
+
+def instructions_table() -> str:
+    """Instructions that a warp issues for each KiB of keys and values, by the simulator."""
+    rows = []
+    for name, contract in zip(DECODING, (runs.contract(f"{LAB}/{DECODING[0]}"), _beside(DECODING[1])), strict=True):
+        counters = runs.run(contract, {"TEXTS": 1, "GROUPS": 1, "N": COUNTED}).counters
+        kib = 2 * COUNTED * D_DECODING * 2 / 1024
+        issued, added = counters.warp_instructions, counters.fma_instructions / 32
+        rows.append((f"`{name}`", f"{issued / kib:.0f}", f"{added / kib:.0f}"))
+    return runs.table(("kernel", ">instructions a KiB", ">multiply-adds among them"), rows)
+
+
+def _beside(name: str) -> Contract:
+    """A kernel file of benchmarks/kernels."""
+    path = runs.ROOT / "benchmarks" / "kernels" / f"{name}.cu"
+    return parse_contract(path.read_text(encoding="utf-8"), name=path.name)
+
+
+def decoding_table() -> str:
+    """Decoding against a copy of as many bytes, from benchmarks/attention.py."""
+    found = [row for row in recorded("attention_h200.json")["rows"] if row["part"] == "decoding"]
+    slow, fast = ([row for row in found if row["step"] == name] for name in DECODING)
+    rows = []
+    for step, beside in zip(slow, fast, strict=True):
+        texts, groups, kept = step["sizes"].values()
+        moved = 4 * texts * groups * kept * D_DECODING
+        rows.append((texts, f"{kept:,}", f"{moved / 1e6:,.0f} MB", runs.us(beside["reference_ms"] * 1e3),
+                     runs.us(step["time_ms"] * 1e3), f"{step['ratio']:.2f}",
+                     runs.us(beside["time_ms"] * 1e3), f"{beside['ratio']:.2f}"))  # fmt: skip
+    head = (">texts", ">kept tokens", ">keys and values", ">a copy", ">08", ">of the copy's speed",
+            ">`decoding_fragments`", ">of the copy's speed")  # fmt: skip
+    return runs.table(head, rows)
+
+
+def backward_table() -> str:
+    """Backward in float32 against PyTorch's, from benchmarks/attention.py."""
+    rows = []
+    for row in recorded("attention_h200.json")["rows"]:
+        if row["part"] == "backward":
+            mask = "causal" if row["sizes"]["causal"] else "none"
+            products = {BACKWARD[0]: 7, BACKWARD[1]: 5}[row["step"]]
+            rows.append((f"`{row['step']}`", mask, products, runs.us(row["time_ms"] * 1e3),
+                         runs.us(row["reference_ms"] * 1e3), f"{row['ratio']:.2f}"))  # fmt: skip
+    return runs.table(("kernel", "mask", ">products", ">time", ">PyTorch's", ">of its speed"), rows)
+
+
+# ---------------------------------------------------------------- a network that learnt
+
+
+def writer_table() -> str:
+    """What the recorded network came to, and its step beside PyTorch's."""
+    found = recorded("writer_h200.json")
+    eager, compiled = found["against"]
+    rows = [
+        ("parameters", f"{found['parameters']:,}"),
+        ("steps, of 32 texts of 256 characters", f"{found['steps']:,}"),
+        ("time of training", runs.us(found["seconds"] * 1e6)),
+        ("loss of stories that were held out, nats a character", f"{found['held_out']:.4f}"),
+        ("the least there is for them", f"{found['least']:.4f}"),
+        ("lines it wrote that are right in every answer", f"{found['right']} of {found['lines']}"),
+        ("a step", runs.us(eager["step_ms"] * 1e3)),
+        ("PyTorch's step, eager", runs.us(eager["pytorch_step_ms"] * 1e3)),
+        ("PyTorch's step, compiled", runs.us(compiled["pytorch_step_ms"] * 1e3)),
+    ]
+    return runs.table(("what", ">how much"), rows)
+
+
+def written_table() -> str:
+    """A line that the recorded network wrote."""
+    return f"> {recorded('writer_h200.json')['written'].splitlines()[0]}"
+
+
+LEVELS = 4
+
+
+def looks_picture() -> str:
+    """For each block the most that any of its heads gives each character, before two answers."""
+    looks = recorded("writer_h200.json")["looks"]
+    figure = Figure(figsize=(11, 1.3 * len(looks)), layout="constrained", facecolor=PAPER)
+    for axes, look in zip(figure.subplots(len(looks), 1), looks, strict=True):
+        most = np.array(look["weights"]).max(axis=1)
+        blocks, count = most.shape
+        draw_map(axes, np.ceil(most * LEVELS - 0.2).clip(0, LEVELS).astype(int), blues(LEVELS))
+        text = look["text"].replace("\n", " ")
+        axes.set(aspect="auto", ylabel="block", title=f"before {text[count:count + look['letters']]!r}")
+        axes.set_yticks(np.arange(blocks) + 0.5, [str(block + 1) for block in range(blocks)])
+        axes.set_xticks(np.arange(count) + 0.5, list(text[:count]))
+        axes.tick_params(axis="x", labelsize=6, length=0)
+    return svg(figure, "lab16-looks")
+
+
 TABLES = {
     "pairs": pairs_table, "bytes": bytes_table, "times": times_table, "cycles": cycles_table, "hopper": hopper_table,
+    "instructions": instructions_table, "decoding": decoding_table, "backward": backward_table,
+    "writer": writer_table, "written": written_table,
 }  # fmt: skip
-IMAGES = {"lab16-tiles.svg": tiles_picture}
+IMAGES = {"lab16-tiles.svg": tiles_picture, "lab16-looks.svg": looks_picture}

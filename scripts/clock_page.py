@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from warpschool.recorded import recorded
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "clock.md"
 WORST = 10
+NEAR, MOST_S = 0.05, 2.0
 TEXT = """\
 # The clock
 
@@ -34,6 +35,21 @@ instruction that it did not know.
 Times are event to event, with L2 flushed before a file's first launch. A launch's error is how far predicted over
 measured is from one. Four fifths of the references' times lie between {low:.2f} and {high:.2f} of the prediction; that
 is the range that each prediction carries.{coverage}
+
+Nsight Compute flushes all caches before each launch that it counts, so cycles and states are compared with predictions
+for flushed caches; times of a file's later launches with those for what the first ones left in L2.
+
+## Which warp state is confused with which
+
+{confused}
+
+The third column says how many of these launches have the predicted state within 5 % of all warps' time behind the
+commonest one in the record itself, the last two sum up over both GPUs. Of all launches {near}.
+
+What is known to be missing: loads that L1's banks hold up wait, on a GPU, mostly for their data, here for room in the
+queue before L1, which is as deep as `queue_ldg128` measures; warps that wait for the tensor cores with products of
+warpgroups are told as waiting at a barrier; the first touch of each line of constants ("IMC miss") costs a little more
+than the launch's start that all share; partial sectors that one warp stores one after the other are gathered before L2.
 
 ## By lab
 
@@ -58,6 +74,12 @@ is the range that each prediction carries.{coverage}
 The H100's file was written before its times were looked at: its own microbenchmarks
 (`benchmarks/results/clock_h100.json`) agree with the H200's but for memory, fences and launching. The references
 hold lab 15 too, which was not recorded on the H200.{without}
+
+{instructions}
+
+## What a prediction costs
+
+{cost}
 
 ## Machines
 
@@ -126,6 +148,79 @@ def _figures(sets: dict[str, dict[str, Any]]) -> str:
     return _table(("", *(names[name] for name in sets)), rows)
 
 
+def _confused(sets: dict[str, dict[str, Any]]) -> str:
+    """How often one state was commonest and another was predicted, by GPU."""
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for gpu, found in sets.items():
+        for row in _counted(found):
+            if row["state"].lower() != row["measured_state"]:
+                pair = row["measured_state"], row["state"].lower()
+                counts[pair][gpu] += 1
+                counts[pair]["near"] += row["ahead"] < NEAR
+    rows = [
+        (measured, predicted, counts[measured, predicted]["near"], *(counts[measured, predicted][gpu] for gpu in sets))
+        for measured, predicted in sorted(counts, key=lambda pair: (-sum(counts[pair].values()), pair))
+    ]
+    return _table(("commonest on the GPU", "predicted", "near", *sets), rows)
+
+
+def _counted(found: dict[str, Any]) -> list[dict[str, Any]]:
+    return [row for row in found["rows"] if row["predicted_us"] is not None and row.get("measured_instructions")]
+
+
+def _near(sets: dict[str, dict[str, Any]]) -> str:
+    """How many of all launches have the right state, or one that is as common within five points."""
+    told = []
+    for gpu, found in sets.items():
+        rows = _counted(found)
+        told.append(f"{_percent(sum(row['ahead'] < NEAR for row in rows) / len(rows))} on the {gpu}")
+    return " and ".join(told) + " have the right state or one so near to it"
+
+
+def _instructions(ours: dict[str, Any], other: dict[str, Any]) -> str:
+    """Why the share of launches with the right number of instructions differs between GPUs with the same code."""
+    keyed = [{}, {}]  # type: list[dict[tuple[str, int], dict[str, Any]]]
+    for found, into in zip((ours, other), keyed, strict=True):
+        seen: Counter[str] = Counter()
+        for row in _counted(found):
+            into[row["case"], seen[row["case"]]] = row
+            seen[row["case"]] += 1
+    both = keyed[0].keys() & keyed[1].keys()
+    same = sum(keyed[0][k]["measured_instructions"] == keyed[1][k]["measured_instructions"] for k in both)
+    shares = [_percent(sum(_is_close(rows[key]) for key in both) / len(both)) for rows in keyed]
+    wrong = [sorted({row["case"].partition("@")[0] for row in rows.values() if not _is_close(row)}) for rows in keyed]
+    return (
+        f"Both run the same cubins. Of the {len(both)} launches that were counted on both, {same} issued exactly as "
+        f"many instructions, and within 2 % of the prediction are {shares[0]} on the H200 and {shares[1]} on the H100: "
+        "its lower share over all comes of fewer launches that were counted there, lab 15 among them. Further off are, "
+        f"on the H200, {', '.join(wrong[0])}; on the H100 {', '.join(wrong[1])}. Kernels of warpgroups ask an mbarrier "
+        "again while they wait, and a look back asks a neighbour's flag: how often depends on the time it takes. "
+        "`quantize` divides by what an earlier launch found, which is not followed."
+    )
+
+
+def _is_close(row: dict[str, Any]) -> bool:
+    return abs(row["instructions"] / row["measured_instructions"] - 1) <= 0.02
+
+
+def _cost() -> str:
+    """Processor time of all references at the usual sizes, and of the dearest."""
+    found = recorded("clock_cost.json")
+    rows = sorted(found["rows"], key=lambda row: -row["predict_s"])
+    times = np.array([row["predict_s"] for row in rows])
+    below = int((times <= MOST_S).sum())
+    table = _table(
+        ("reference", "sizes", "compiling", "predicting"),
+        [(f"`{row['step']}`", row["case"], f"{row['compile_s']:.1f} s", f"{row['predict_s']:.1f} s")
+         for row in rows[:WORST]],
+    )  # fmt: skip
+    return (
+        f"Processor time beside compiling, which is done once and kept, of {len(rows)} references at the sizes that "
+        f"`warpschool predict` takes by itself, on {found['processor']} (`benchmarks/clock/cost.py`): "
+        f"{np.median(times):.2f} s in the middle, {below} take at most {MOST_S} s. The dearest:\n\n{table}"
+    )
+
+
 def _grouped(rows: list[dict[str, Any]], key: Any) -> list[tuple[Any, ...]]:
     groups: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -149,7 +244,9 @@ def page() -> str:
     another = recorded("clock_validation_h100.json")
     left = [name.partition("@")[2] for name in another["without"]]
     without = "" if not left else f" {len(left)} cases, {left.count('large')} of them large, were not predicted for it."
+    gpus = {"H200": found, "H100": another}
     return TEXT.format(
+        confused=_confused(gpus), near=_near(gpus), instructions=_instructions(found, another), cost=_cost(),
         of_another=_figures(another["figures"]), without=without, device=found["device"],
         figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
         coverage="" if coverage is None else f" Of the kernels in other styles {_percent(coverage)} lie in it.",

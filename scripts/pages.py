@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
-    "clock_page", "cost_page", "estimate_page", "fidelity_page", "hostile_table", "house", "ladder_page",
+    "calls_page", "clock_page", "cost_page", "estimate_page", "fidelity_page", "hostile_table", "house", "ladder_page",
     "misconceptions", "mutants_page", "platforms_page", "readme_tables", "result_schema", "route_page", "seeds_page",
     "stopwatch", "supported_ptx", "syllabus", "triton_page",
 )  # fmt: skip

@@ -88,9 +88,9 @@ def tensor_table() -> str:
     if found is None:
         return NOT_MEASURED
     lines = [
-        f"Half in, float32 sums (04: 8-bit integers) on an {found['device']}, each step in one run with cuBLAS for the "
-        "same types, L2 flushed, in short bursts between rests. Sustained: without rests, when the chip's power limit "
-        "lowers its clock.",
+        f"Half in, float32 sums (04: 8-bit integers, 07: 8-bit floats) on an {found['device']}, each step in one run "
+        "with cuBLAS for the same types, L2 flushed, in short bursts between rests. Sustained: without rests, when the "
+        f"chip's power limit lowers its clock. {_narrow_sums(found)}",
         "",
         "| step | 4096³ | of cuBLAS's speed | sustained | 8192³ | of cuBLAS's speed | sustained |",
         "|---|---:|---:|---:|---:|---:|---:|",
@@ -103,6 +103,19 @@ def tensor_table() -> str:
             cells.append(f"{burst['rate']:.0f} TFLOP/s | {burst['ratio']:.2f} | {sustained['ratio']:.2f}")
         lines.append(f"| `{step}` | {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _narrow_sums(found: dict[str, Any]) -> str:
+    """What the sums of 8-bit floats are worth, beside a library that takes them out of the tensor cores."""
+    fast = next(row["reference"] for row in found["rows"] if row["part"] == "large" and row["step"].endswith("fp8"))
+    exact = [row for row in found["rows"] if row["part"] == "accurate"]
+    errors = {(row["of"], row["K"]): row["relative_error"] for row in found["accuracy"]}
+    step, slow, size = exact[0]["step"], exact[0]["reference"], exact[0]["sizes"]["K"]
+    ratios = " and ".join(f"{row['ratio']:.2f}" for row in exact)
+    return (
+        f"07 stands beside {fast}, whose sums are as inexact as its own: off by {errors[step, size]:.1e} of their size "
+        f"at {size}, where {slow} are off by {errors[slow, size]:.1e}; of the latter's speed it has {ratios}."
+    )
 
 
 def winograd_table() -> str:

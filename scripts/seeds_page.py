@@ -276,9 +276,10 @@ def vgg_totals() -> str:
     found, totals = record("networks_vgg_h*.json"), record("vgg_totals_*.json")
     ours = {row["part"]: row for row in (found["rows"] if found else ()) if row["layer"] == "all"}
     adam = "training step, Adam"
+    where = ""
     if totals and adam not in ours:
         ours[adam] = next(row for row in totals["rows"] if row["part"] == adam)
-    where = f" on an {totals['device']}" if totals else ""
+        where = f" on an {totals['device']}"
     rows = []
     for name, theirs, part in (
         ("inference: cuDNN by hand, and the thesis's own (table 9)", (91.5, 84), "inference"),
@@ -287,6 +288,8 @@ def vgg_totals() -> str:
         ("training step in TensorFlow 2.2, and the thesis's own (table 11)", (355, 243), "training step"),
         ("the same, called from TensorFlow (table 11)", (355, 252), "training step from PyTorch"),
         (f"training step with Adam{where} (the thesis guesses 10 ms more than with momentum)", ("none", "none"), adam),
+        ("training step with kernels side by side where they need nothing of each other", ("none", "none"),
+         "training step, side by side"),
     ):  # fmt: skip
         row = ours.get(part)
         measured = [number(row and row[key]) for key in ("pytorch_ms", "time_ms")]

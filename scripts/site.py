@@ -70,6 +70,7 @@ make lab                        # JupyterLab on your own copy of the course
   [what changed since last term](teach/changes.md).
 - **Reference**: [the commands](reference/commands.md), [the Python interface](reference/python.md),
   [verdicts](reference/verdicts.md), [counters](reference/counters.md), [supported PTX](reference/supported-ptx.md),
+  [the calls of whole programs](reference/cuda-calls.md),
   [fidelity](reference/fidelity.md), [what an estimate is worth](reference/estimate.md).
 - **Design**: [how the simulator works](design/simulator.md), [how whole programs run](design/programs.md),
   [how prose is written](STYLE.md).

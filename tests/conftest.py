@@ -21,6 +21,7 @@ from pathlib import Path
 
 import hypothesis
 import pytest
+from tests import cell_work
 
 from warpschool.grading import nursery
 
@@ -104,31 +105,10 @@ def lines_run() -> Callable[[Callable[[], object]], int]:
     return counted
 
 
-class Simulated:
-    """What the simulator was asked for: `lines` of LLVM text to make code of, `steps` of warps and loops to run."""
-
-    lines = steps = 0
-
-
 @pytest.fixture
-def simulated(monkeypatch) -> Simulated:
+def simulated(monkeypatch) -> cell_work.Simulated:
     """Counts from here to the end of the test."""
-    from ptxsim.codegen import jit
-    from ptxsim.run import engine
-
-    found, compiled, account = Simulated(), jit._compiled, engine.Launching._account
-
-    def compile_counted(ir, *arguments, **options):
-        found.lines += ir.count("\n")
-        return compiled(ir, *arguments, **options)
-
-    def account_counted(self, workers):
-        found.steps += self.terms.blocks * self.terms.warps + sum(worker.steps for worker in workers)
-        return account(self, workers)
-
-    monkeypatch.setattr(jit, "_compiled", compile_counted)
-    monkeypatch.setattr(engine.Launching, "_account", account_counted)
-    return found
+    return cell_work.count(monkeypatch.setattr)
 
 
 def _axe_source() -> str:

@@ -1,6 +1,6 @@
 """Compares the clock's predictions with what a GPU measured: times, cycles, instructions, warp states.
 
-    python benchmarks/clock/validate.py [--gpu KEY] [--only TEXT] [--json FILE]
+    python benchmarks/clock/validate.py [--gpu KEY ...] [--only TEXT] [--json FOLDER]
 
 reads benchmarks/results/clock_times_KEY.json (`record.py merge`), predicts every case of it here, without a GPU, and
 writes benchmarks/results/clock_validation_KEY.json; of the H200 also what `Prediction` says of itself,
@@ -23,7 +23,8 @@ import numpy as np
 from cases import Case, cases, inputs_of
 
 from warpschool.clock.machine import find_machine
-from warpschool.clock.prediction import DEFAULT, RECORD, LaunchPrediction, predict_plan
+from warpschool.clock.prediction import DEFAULT, RECORD, LaunchPrediction, followed, told
+from warpschool.clock.subject import planned
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -32,30 +33,44 @@ OWN = "own/"
 """How the names of kernels begin that are not the course's."""
 
 
-def _rows(
-    case: Case, measured: dict[str, Any], counters: list[list[float]], metrics: list[str], gpu: str
-) -> list[dict[str, Any]]:
+def _rows(case: Case, records: dict[str, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a case, by GPU. What its warps do is the same on all of them."""
+    machines = {gpu: find_machine(gpu) for gpu in records}
+    first = next(iter(machines.values()))
     start = time.process_time()
-    found = predict_plan(case.contract, case.plan, find_machine(gpu), inputs=partial(inputs_of, case))
-    cpu = time.process_time() - start
-    return [
-        _row(case.name, launch, measured["times"]["flushed"]["launches"][at][0], cpu / len(found.launches))
-        | (_counted(launch, counters[at], metrics) if at < len(counters) else {})
-        for at, launch in enumerate(found.launches)
-    ]
+    asked = planned(case.contract, case.plan, first, inputs=partial(inputs_of, case))
+    planning = (time.process_time() - start) / len(asked.parts)
+    rows: dict[str, list[dict[str, Any]]] = {gpu: [] for gpu in records}
+    for at, part in enumerate(asked.parts):
+        start = time.process_time()
+        what = followed(part, first)
+        following = time.process_time() - start
+        for gpu, record in records.items():
+            start = time.process_time()
+            launch = told(part, what, machines[gpu], warm=at > 0)
+            cpu = planning + following + time.process_time() - start
+            row = _row(case.name, launch, record["cases"][case.name]["times"]["flushed"]["launches"][at][0], cpu)
+            counters = record["counters"].get(case.name, {}).get("time", [])
+            if at < len(counters):  # taken with all caches flushed before each launch
+                alone = launch if at == 0 else told(part, what, machines[gpu])
+                row |= _counted(alone, counters[at], record["metrics"]["time"])
+            rows[gpu].append(row)
+    return rows
 
 
-def _predicted(names: list[str], gpu: str) -> list[dict[str, Any]]:
-    """The rows of some cases."""
-    record = json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8"))
-    metrics = record["metrics"].get("time", [])
-    rows: list[dict[str, Any]] = []
+def _predicted(names: list[str], gpus: list[str]) -> dict[str, list[dict[str, Any]]]:
+    """The rows of some cases, by GPU."""
+    records = {
+        gpu: json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8")) for gpu in gpus
+    }
+    rows: dict[str, list[dict[str, Any]]] = {gpu: [] for gpu in gpus}
     for case in cases():
         if case.name in names:
-            counters = record["counters"].get(case.name, {}).get("time", [])
-            rows += _rows(case, record["cases"][case.name], counters, metrics, gpu)
-            print(f"{case.name:44s} {rows[-1]['predicted_us'] or 0:10.2f} us, "
-                  f"measured {rows[-1]['measured_us']:10.2f} us", flush=True)  # fmt: skip
+            found = _rows(case, {gpu: record for gpu, record in records.items() if case.name in record["cases"]})
+            for gpu, those in found.items():
+                rows[gpu] += those
+                print(f"{case.name:44s} {gpu} {those[-1]['predicted_us'] or 0:10.2f} us, "
+                      f"measured {those[-1]['measured_us']:10.2f} us", flush=True)  # fmt: skip
     return rows
 
 
@@ -80,13 +95,19 @@ def _counted(launch: LaunchPrediction, counters: list[float], metrics: list[str]
     shares = {name: value / total for name, value in states.items()}
     waits = {name: share for name, share in shares.items() if name != "selected"}
     return {
-        "measured_cycles": values["sm__cycles_elapsed.max"],
+        "cycles": launch.cycles, "state": launch.waits_for, "measured_cycles": values["sm__cycles_elapsed.max"],
         "measured_instructions": values["smsp__inst_executed.sum"],
         "measured_state": max(waits, key=lambda name: waits[name], default=""),
+        "ahead": _ahead(waits, launch.waits_for.lower()),
         "state_differences": [
             round(abs(shares.get(name, 0.0) - ours.get(name, 0.0)), 4) for name in ours.keys() | shares
         ],
     }
+
+
+def _ahead(shares: dict[str, float], state: str) -> float:
+    """By how much the commonest state's share is above this one's."""
+    return round(max(shares.values(), default=0.0) - shares.get(state, 0.0), 4)
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -124,22 +145,24 @@ def _interval(rows: list[dict[str, Any]]) -> tuple[float, float]:
 def main() -> None:
     """Predict all recorded cases."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--gpu", default=DEFAULT, help="key of the machine")
+    parser.add_argument("--gpu", nargs="+", default=[DEFAULT], help="keys of machines; their kernels are followed once")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--only", default="", help="cases whose names contain this; nothing is written then")
-    parser.add_argument("--json", type=Path, help="where the rows go")
+    parser.add_argument("--json", type=Path, default=RESULTS, help="folder where the rows go")
     options = parser.parse_args()
-    out = options.json or RESULTS / f"clock_validation_{options.gpu}.json"
-    record = json.loads((RESULTS / f"clock_times_{options.gpu}.json").read_text(encoding="utf-8"))
-    chosen = [case.name for case in cases(options.only) if options.only in case.name and case.name in record["cases"]]
+    records = {
+        gpu: json.loads((RESULTS / f"clock_times_{gpu}.json").read_text(encoding="utf-8")) for gpu in options.gpu
+    }
+    known = {name for record in records.values() for name in record["cases"]}
+    chosen = [case.name for case in cases(options.only) if options.only in case.name and case.name in known]
     parts = [chosen[k :: options.jobs] for k in range(options.jobs)]
     with ProcessPoolExecutor(options.jobs) as pool:
         found = list(pool.map(_predicted, parts, [options.gpu] * len(parts)))
-    rows = sorted((row for part in found for row in part), key=lambda row: chosen.index(row["case"]))
-    figures = figures_of(rows)
-    print(json.dumps(figures, indent=1))
-    if not options.only:
-        write(rows, record, options.gpu, out)
+    for gpu, record in records.items():
+        rows = sorted((row for part in found for row in part[gpu]), key=lambda row: chosen.index(row["case"]))
+        print(gpu, json.dumps(figures_of(rows), indent=1))
+        if not options.only:
+            write(rows, record, gpu, options.json / f"clock_validation_{gpu}.json")
 
 
 def figures_of(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

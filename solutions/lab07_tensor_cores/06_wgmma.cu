@@ -15,7 +15,7 @@
 #include <cuda_fp16.h>
 
 constexpr int TSM = 128;            // a block computes TSM x TSN elements of C at a time
-constexpr int TSN = 256;
+constexpr int TSN = 256;            // 256, or 64 where C is so small that SMs would have no tile
 constexpr int TSK = 64;             // steps of k in one tile: rows of 128 bytes, the widest swizzle
 constexpr int STAGES = 4;           // tiles in shared memory
 constexpr int CLUSTER = 2;          // blocks that share tiles of B
@@ -32,9 +32,10 @@ constexpr int ROUND = 2;                // so many of these are stored at a time
 constexpr int BYTES_C = BOX * ROUND;
 constexpr int SHARED = STAGES * (BYTES_A + BYTES_B) + CONSUMERS * BYTES_C + 16 * STAGES;
 
-static_assert(CONSUMERS == 2 && TSN == 256 && TSK == 64, "registers are shared out for this shape");
+static_assert(CONSUMERS == 2 && (TSN == 64 || TSN == 256) && TSK == 64, "registers are shared out for these shapes");
 static_assert(SHARED <= 227 * 1024, "a block of an H100 has 227 KB of shared memory");
 static_assert(BLOCKS % CLUSTER == 0 && TSN / 64 % CLUSTER == 0, "every block of a cluster brings as many panels");
+static_assert(TSN / 64 % ROUND == 0, "every round stores as many boxes");
 
 // A tensor map: the shape of an array and of its tiles, in a form that the TMA reads. The launcher makes it.
 struct alignas(64) CUtensorMap {
@@ -136,6 +137,25 @@ __device__ unsigned long long describe(const void* operand, int leading, int str
     const unsigned long long start = (shared_address(operand) & 0x3ffff) >> 4;
     return start | static_cast<unsigned long long>(leading >> 4) << 16
         | static_cast<unsigned long long>(stride >> 4) << 32 | 1ull << 62;
+}
+
+// d (64 x 64) = a (64 x 16) * b (16 x 64) + (adds ? d : 0), begun, not finished
+__device__ void multiply(float (&d)[32], unsigned long long a, unsigned long long b, int adds)
+{
+    asm volatile(
+        "{\n"
+        ".reg .pred adds;\n"
+        "setp.ne.b32 adds, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 {"
+        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, adds, 1, 1, 0, 1;\n"
+        "}\n"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]), "+f"(d[7]),
+          "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]), "+f"(d[14]), "+f"(d[15]),
+          "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]), "+f"(d[21]), "+f"(d[22]), "+f"(d[23]),
+          "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]), "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+        : "l"(a), "l"(b), "r"(adds));
 }
 
 // d (64 x 256) = a (64 x 16) * b (16 x 256) + (adds ? d : 0), begun, not finished
@@ -243,7 +263,7 @@ matmul(const __grid_constant__ CUtensorMap A, const __grid_constant__ CUtensorMa
         const int warp = threadIdx.x % 128 / 32;
         int stage = 0;
         int parity = 0;
-        float d[128];
+        float d[TSN / 2];
         unsigned char* const results = shared + STAGES * (BYTES_A + BYTES_B) + warpgroup * BYTES_C;
         const auto vacate = [&] {  // waits until the boxes stored before have left `results`
             if (threadIdx.x % 128 == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

@@ -68,10 +68,11 @@ class Finding:
     tell: "nowhere" for an address far from every array, "space" for one in another state space than that of the
     access, "freed" for a block of the heap that `other_line` has freed, "no-block" for an address to free that
     `malloc` did not give, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction
-    that some lanes leave out or give another address, "member" for a lane that its own member mask leaves out; of
-    asynchronous work "early" (used before the copy into it is over), "overwritten" (while it may still be read),
-    "fence" (no fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of
-    the cluster); "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
+    that some lanes leave out or give another address, "member" for a lane that its own member mask leaves out,
+    "lanes" for one that waits for others of its mask where it asks them; of asynchronous work "early" (used before
+    the copy into it is over), "overwritten" (while it may still be read), "fence" (no fence.proxy.async behind a
+    store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of the cluster); "box" for where a tensor's
+    box begins, `address` being its innermost byte or its negative coordinate.
     `size` is that of the array, the alignment that a fragment needs, or the width of a swizzle, in bytes; 0
     where unknown. `calls` and `other_calls`: where `line` and `other_line` stand in a helper, the lines that called it,
     the nearest first.
@@ -128,8 +129,10 @@ class Finding:
         who = f"thread {self.thread} of block {self.block}"
         if self.kind == "divergent-barrier":
             did = "has already returned" if self.other_did == "returned" else "waits at the barrier"
-            why, whom = "that not all threads reach", f"thread {self.other_thread}"
-            return Told(who, "waits at a barrier", whom, did, self.other_line, why)
+            does, why = "waits at a barrier", "that not all threads reach"
+            if self.detail == "lanes":
+                does, why = "waits for the lanes of its member mask", "that do not all come"
+            return Told(who, does, f"thread {self.other_thread}", did, self.other_line, why)
         if self.kind not in ("race", *_WHY):
             return Told(who, self._alone())
         does = f"{_DOES[self.access]} {self.array} at byte {self.address}"

@@ -82,6 +82,7 @@ class Memory:
         self._start, self._stop = base + _LARGEST_GAP, base + capacity
         self._following = self._start
         self._allocations: list[Allocation] = []  # by address
+        self._listed: tuple[Allocation, ...] | None = None
 
     def allocate(self, nbytes: int, name: str = "") -> Allocation:
         """Allocates `nbytes` (at least one) bytes, filled with 0xFF."""
@@ -99,6 +100,7 @@ class Memory:
         view[:] = 0xFF
         allocation = Allocation(address, nbytes, name, view)
         bisect.insort(self._allocations, allocation, key=lambda a: a.address)
+        self._listed = None
         self.used_bytes += nbytes
         return allocation
 
@@ -116,12 +118,14 @@ class Memory:
         """The heap, made when first asked for. Raises MemoryLimitExceeded."""
         if self.heap is None:
             self.heap_memory = self.allocate(DeviceHeap.stretch(self.heap_bytes), "the device heap")
+            self._listed = None
             self.heap = DeviceHeap(self.heap_bytes, self.heap_memory.address, self.heap_memory.view())
         return self.heap
 
     def free(self, allocation: Allocation) -> None:
         """Gives an allocation back; pointers into it are out of bounds from now on."""
         self._allocations.remove(allocation)
+        self._listed = None
         self.used_bytes -= allocation.nbytes
         if self._shared and allocation.nbytes >= _LARGE:  # nobody reads it again: its pages go back to the system
             system.discard(allocation.address, allocation.nbytes)
@@ -149,8 +153,11 @@ class Memory:
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
-        """All live allocations in address order; the heap is none."""
-        return tuple(a for a in self._allocations if a is not self.heap_memory)
+        """All live allocations in address order; the heap is none. The same tuple for as long as they are the same."""
+        listed = self._listed
+        if listed is None:
+            listed = self._listed = tuple(a for a in self._allocations if a is not self.heap_memory)
+        return listed
 
     @property
     def arrays(self) -> tuple[Allocation | HeapBlock, ...]:

@@ -152,6 +152,7 @@ class SimKernel:
         self.body = build_kernel(module.program, name)
         self.shared_limit = shared_limit(module.target)
         self._engine: Engine | None = None
+        self._last_shape: tuple[object, Triple] | None = None
         self._making = threading.Lock()
         self._doubled: dict[str, SimKernel] = {}
 
@@ -261,6 +262,14 @@ class SimKernel:
     ) -> Terms:  # fmt: skip
         """What a launch asks for, checked. Raises LaunchError."""
         blocks, lengths = _triple(grid), _triple(block)
+        asked = blocks, lengths, shared_bytes, _triple(cluster) if cluster is not None else None
+        last = self._last_shape
+        if last is None or last[0] != asked:  # most launches are like the one before
+            last = self._last_shape = asked, self._checked_shape(*asked)
+        return Terms(blocks, lengths, self.packed(params), shared_bytes, last[1], cooperative)
+
+    def _checked_shape(self, blocks: Triple, lengths: Triple, shared_bytes: int, cluster: Triple | None) -> Triple:
+        """The sides of the clusters of a launch of this shape. Raises LaunchError where no GPU would take it."""
         for what, shape, limits in (("block", lengths, MAX_BLOCK), ("grid", blocks, MAX_GRID)):
             for axis, size, limit in zip("xyz", shape, limits, strict=True):
                 if not 1 <= size <= limit:
@@ -284,14 +293,12 @@ class SimKernel:
                 f"{self.shared_limit:,} in all",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
-        return Terms(
-            blocks, lengths, self.packed(params), shared_bytes, self._cluster(blocks, cluster), cooperative
-        )
+        return self._cluster(blocks, cluster)
 
-    def _cluster(self, grid: Triple, asked: Shape | None) -> Triple:
+    def _cluster(self, grid: Triple, asked: Triple | None) -> Triple:
         """The sides of a cluster, which divide the grid's."""
         own = self.body.cluster
-        cluster = _triple(asked) if asked is not None else own or (1, 1, 1)
+        cluster = asked or own or (1, 1, 1)
         if own is not None and cluster != own:
             raise LaunchError(f"{self.name}: clusters of {cluster}, but __cluster_dims__ says {own}")
         if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:

@@ -6,6 +6,7 @@ name of its own, what the clock predicts for one machine.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +29,7 @@ from warpschool.inspect.accesses import Trace, trace
 from warpschool.inspect.timing import benchmark, benchmark_host
 from warpschool.nn.session import Kernels
 from warpschool.notebook.bar import watched
-from warpschool.notebook.runs import own_contract
+from warpschool.notebook.runs import is_accepted, own_contract
 from warpschool.show.table import Table
 
 PREDICTED = "h200"
@@ -248,7 +249,7 @@ def _variant(
     contract = own_contract(step)
     inputs = random_inputs(contract.bind(sizes, constants=constants), seed=seed)
     own = Program(contract, device="sim", constants=constants)
-    result = own.run(sizes, inputs)
+    result = own.run(sizes, inputs, check=not is_accepted(step))
     counters, launch = result.counters, result.launches[0]
     occupancy = own.kernel(launch.kernel).occupancy(launch.block, gpu=gpu, shared_mem=launch.shared_mem)
     array_bytes = sum(array.nbytes for array in (*inputs.values(), *result.outputs.values()))
@@ -290,12 +291,18 @@ class Stages(Table):
     stages: tuple[Stage, ...] = ()
 
     @classmethod
-    def on(cls, gpu: str, stages: Sequence[Stage]) -> Stages:
-        """Registers and occupancy are those on this GPU."""
+    def on(cls, gpu: str, stages: Mapping[str, Stage | None]) -> Stages:
+        """Registers and occupancy are those on this GPU; a label without a stage has a row that says nothing else."""
         name = model.find_gpu(gpu).name
         note = f"Bytes and passes for each product, barriers for each block; registers and occupancy on {name}."
-        made = cls.of("", ["", *_HEAD], [_cells(stage, gpu) for stage in stages], note=note)
-        return replace(made, stages=tuple(stages))
+        rows = [_cells(stage, gpu) if stage else [label, *["-"] * len(_HEAD)] for label, stage in stages.items()]
+        made = cls.of("", ["", *_HEAD], rows, note=note)
+        return replace(made, stages=tuple(filter(None, stages.values())))
+
+    @property
+    def counters(self) -> dict[str, Counters]:
+        """Name -> what it counts at the case of the table."""
+        return {stage.name: stage.cost.counters for stage in self.stages}
 
     @property
     def mixes(self) -> dict[str, Mapping[str, float]]:
@@ -308,8 +315,9 @@ def compare(
     gpu: str = "rtx2080ti",
 ) -> Stages:  # fmt: skip
     """Put the student's own kernels of some steps side by side; times at `timed_sizes`, where there is a GPU."""
-    own = [(step.split("/")[-1], own_contract(step)) for step in steps]
-    return Stages.on(gpu, [_stage(*one, sizes, timed_sizes) for one in watched(own, "kernels")])
+    own = [(step.split("/")[-1], own_contract(step), not is_accepted(step)) for step in steps]
+    stages = {name: _stage(name, one, sizes, timed_sizes, check) for name, one, check in watched(own, "kernels")}
+    return Stages.on(gpu, stages)
 
 
 def variants(
@@ -318,17 +326,19 @@ def variants(
 ) -> Stages:  # fmt: skip
     """Change the text of the student's own kernel: `changes` maps a label to what replaces what.
 
-    Spaces and line breaks need not be those of the kernel. A label whose text does not stand in it says so.
+    Spaces and line breaks need not be those of the kernel. A label whose text does not stand in it says so, no more.
     """
-    original = own_contract(step)
-    stages = []
+    original, check = own_contract(step), not is_accepted(step)
+    stages: dict[str, Stage | None] = {}
     for label, replaced in watched(list(changes.items()), f"variants of {step}"):
-        source = original.source
+        source, missing = original.source, ""
         for old, new in replaced.items():
             source, found = _replaced(source, old, new)
-            if not found:
-                label = f"{label} (no '{' '.join(old.split())}' in your kernel)"
-        stages.append(_stage(label, parse_contract(source, name=original.name), sizes, timed_sizes))
+            missing = missing if found else " ".join(old.split())
+        if missing:
+            stages[f"{label} (no '{missing}' in your kernel)"] = None
+        else:
+            stages[label] = _stage(label, parse_contract(source, name=original.name), sizes, timed_sizes, check)
     return Stages.on(gpu, stages)
 
 
@@ -347,11 +357,24 @@ def _replaced(source: str, old: str, new: str) -> tuple[str, bool]:
 
 
 def _stage(
-    name: str, contract: Contract, sizes: Mapping[str, int] | None, timed_sizes: Mapping[str, int] | None
+    name: str, contract: Contract, sizes: Mapping[str, int] | None, timed_sizes: Mapping[str, int] | None, check: bool
 ) -> Stage:
     time_ms = None if timed_sizes is None else own_gpu_ms(contract, timed_sizes)
-    told_ms = None if timed_sizes is None else predicted_ms(contract, timed_sizes)
-    return Stage(name, cost_of(contract, sizes), code_size(contract), time_ms, told_ms)
+    asked = [None if given is None else tuple(given.items()) for given in (sizes, timed_sizes)]
+    cost, instructions, told_ms = _counted(contract.source, contract.name, *asked, check)
+    return Stage(name, cost, instructions, time_ms, told_ms)
+
+
+_Sizes = tuple[tuple[str, int], ...] | None
+
+
+@functools.lru_cache(maxsize=64)
+def _counted(source: str, name: str, sizes: _Sizes, timed: _Sizes, check: bool) -> tuple[StepCost, int, float | None]:
+    """What the same kernel counts, and is predicted to take, every time: cells of a notebook ask for some twice."""
+    contract = parse_contract(source, name=name)
+    told_ms = None if timed is None else predicted_ms(contract, dict(timed))
+    cost = cost_of(contract, None if sizes is None else dict(sizes), check=check)
+    return cost, code_size(contract), told_ms
 
 
 def _cells(stage: Stage, gpu: str) -> list[str]:

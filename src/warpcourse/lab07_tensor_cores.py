@@ -51,7 +51,7 @@ def mappings(*, course: Course | None = None) -> tuple[Speed, ...]:
 
 def _kind(step: str) -> str:
     """What a step's products are made of and by."""
-    what = "8 bits" if step.endswith("int8") else "half" if step >= "lab06" else "float"
+    what = "8 bits" if step.endswith(("int8", "fp8")) else "half" if step >= "lab06" else "float"
     return f"{what}, tensor cores" if step.startswith("lab07") else what
 
 

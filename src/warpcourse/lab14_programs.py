@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,8 +12,7 @@ import numpy.typing as npt
 
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
-from warpschool.grading.program import ProgramRun, ProgramSubmission, load_program
-from warpschool.grading.program_build import build_program
+from warpschool.grading.program import ProgramRun, ProgramSubmission, built_program
 from warpschool.grading.verdicts import Judgement
 from warpschool.harness.source import find_source
 from warpschool.inspect.timeline import Span, Timeline
@@ -46,19 +42,9 @@ def program(step: str) -> ProgramSubmission:
     found = Course.find().step(LAB + step)
     source = find_source(found)
     try:
-        return _built(source.data, found.file_name)
+        return built_program(source.data, found.file_name)
     except Judgement as judgement:
         raise WarpschoolError(judgement.seen) from None
-
-
-@functools.lru_cache(maxsize=16)
-def _built(data: bytes, name: str) -> ProgramSubmission:
-    from warpschool.harness.source import Source
-
-    folder = Path(tempfile.mkdtemp(prefix="warpschool-program-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    file = build_program(Source(data, name, "notebook"), folder, must=False, may_cache=True)
-    return load_program(data, name, file)
 
 
 def run(step: str, arguments: Sequence[object], files: Mapping[str, npt.ArrayLike], gpu: str = "a100") -> ProgramRun:

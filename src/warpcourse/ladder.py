@@ -99,17 +99,19 @@ def measure(step: str | Step, sizes: Mapping[str, int] | None = None, *, course:
 
 
 def cost_of(
-    contract: Contract, sizes: Mapping[str, int] | None = None, *, constants: Mapping[str, int] | None = None
-) -> StepCost:
+    contract: Contract, sizes: Mapping[str, int] | None = None, *, constants: Mapping[str, int] | None = None,
+    check: bool = False,
+) -> StepCost:  # fmt: skip
     """Count what a kernel file does at one case, and in its main loop.
 
-    `sizes` default to `CASE`, as far as the kernel has them; its other scalars are 1. Hazards are not looked for.
+    `sizes` default to `CASE`, as far as the kernel has them; its other scalars are 1. With `check` hazards are looked
+    for: without it, a kernel that nobody has checked can take this process with it.
     """
     scalars = {p.name for p in contract.parameters() if not p.is_array}
     chosen: dict[str, float] = {name: value for name, value in (sizes or CASE).items() if name in scalars}
     chosen |= dict.fromkeys(scalars - chosen.keys(), 1)
     program = Program(contract, device="sim", constants=constants)
-    run = _run(program, chosen)
+    run = _run(program, chosen, check)
     launch = run.launches[0]
     return StepCost(
         name=contract.name,
@@ -117,7 +119,7 @@ def cost_of(
         products=int(np.prod([chosen[name] for name in CASE if name in chosen])),
         counters=run.counters,
         barriers_per_block=run.counters.barriers / (launch.blocks * -(-launch.threads_per_block // WARP)),
-        mix=mix_of(_main_loop(program, chosen, run)),
+        mix=mix_of(_main_loop(program, chosen, run, check)),
         uses=tuple(_use(program, launch, gpu) for gpu in GPUS),
     )
 
@@ -129,17 +131,17 @@ def mix_of(counters: Counters) -> dict[str, float]:
     return {name: count / total if total else 0.0 for name, count in counts.items()}
 
 
-def _main_loop(program: Program, sizes: Mapping[str, float], run: RunResult) -> Counters:
+def _main_loop(program: Program, sizes: Mapping[str, float], run: RunResult, check: bool) -> Counters:
     """The counters of the main loop alone: what a K twice as long adds. Without a K, those of the whole kernel."""
     if "K" not in sizes:
         return run.counters
-    longer = _run(program, {**sizes, "K": 2 * sizes["K"]}).counters.plain()
+    longer = _run(program, {**sizes, "K": 2 * sizes["K"]}, check).counters.plain()
     return Counters({name: longer[name] - count for name, count in run.counters.plain().items()})
 
 
-def _run(program: Program, sizes: Mapping[str, float]) -> RunResult:
+def _run(program: Program, sizes: Mapping[str, float], check: bool) -> RunResult:
     plan = program.contract.bind(sizes, constants=program.constants)
-    return program.run(sizes, random_inputs(plan, np.random.default_rng(0)), check=False)
+    return program.run(sizes, random_inputs(plan, np.random.default_rng(0)), check=check)
 
 
 def _use(program: Program, launch: Launch, gpu: str) -> GpuUse:

@@ -26,9 +26,9 @@ def answered(name):
     return found.pop("line"), found
 
 
-def test_each_lab_from_02_on_has_one_or_two_but_for_the_one_of_programs():
+def test_each_lab_from_02_on_has_one_or_two():
     counted = {lab.name: len(names(COURSE, lab.name)) for lab in COURSE.labs()}
-    without = {"lab00_first_kernels", "lab01_naive_gemm", "lab14_programs"}
+    without = {"lab00_first_kernels", "lab01_naive_gemm"}
     assert {name for name, count in counted.items() if not count} == without
     assert max(counted.values()) == 2
 
@@ -78,6 +78,39 @@ def test_what_is_no_test_is_told_with_what_next(change, said):
     with pytest.raises(ArgumentError, match=said) as caught:
         written(find_case("lab11/rest"), **(test | change))
     assert caught.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("sizes", "watch", "said"),
+    [
+        ({"rows": 8, "cols": 8}, "leak", "the sizes are rows, cols"),
+        ({"rows": 8, "cols": 8.5, "sweeps": 1, "every": 1}, "leak", "cols = 8.5"),
+        ({"rows": 0, "cols": 8, "sweeps": 1, "every": 1}, "leak", "rows = 0"),
+        ({"rows": 900, "cols": 8, "sweeps": 1, "every": 1}, "leak", "up to 200"),
+        ({"rows": 8, "cols": 8, "sweeps": 1, "every": 1}, "race-condition", "nothing to watch"),
+        ({"rows": 8, "cols": 8, "sweeps": 1, "every": 1}, {"barriers ": 4}, "no counter"),
+    ],
+)
+def test_a_test_of_a_program_takes_its_arguments_and_what_is_known_of_programs(sizes, watch, said):
+    with pytest.raises(ArgumentError, match=said) as caught:
+        written(find_case("lab14/patience"), sizes, watch)
+    assert caught.value.next_step
+
+
+@pytest.mark.slow
+def test_a_program_is_counted_and_compared_as_it_was_asked():
+    case = find_case("lab14/patience")
+    _, test = answered("lab14/patience")
+    same = tried(case, written(case, test["sizes"], "answers"))
+    assert not same.caught and not same.accused, "right answers expose no wait"
+    counted = tried(case, written(case, test["sizes"], {"launch": 11}))
+    assert counted.accused["the reference"] == "launch is 12" and "A right program fails it" in told(counted)
+    moved = tried(case, written(case, test["sizes"], {"HtoD_bytes": 20 * 30 * 4 - 1}))
+    assert moved.caught == {"waits_each_sweep": "HtoD_bytes is 2,400"}
+    tight = tried(case, written(case, test["sizes"], {"synchronize": 0}))
+    assert set(tight.accused) == {"right_managed"}, "a right program may wait, too, by another call"
+    unnamed = tried(case, written(case, **test))
+    assert unnamed.exposes and "when your own program of lab14_programs/04_solver is accepted" in told(unnamed)
 
 
 def test_an_untouched_cell_earns_nothing_and_says_what_to_do(capsys):

@@ -8,6 +8,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
+from warpcourse import curves
 from warpcourse.lab11_training import lab
 from warpcourse.lab11_training.lab import NETWORKS, RECIPE, training_network
 from warpschool.contract import parse_contract
@@ -87,7 +88,7 @@ def test_recorded_training():
 
 def test_pictures(tmp_path):
     losses = list(np.linspace(2.3, 0.5, 30))
-    axes = lab.draw_losses(losses, steps=60).axes[0]
+    axes = curves.draw_losses(losses, lab.GUESSING, steps=60).axes[0]
     assert axes.get_xlim()[1] == 60 and len(axes.lines) == 3
     rows = [{"network": "a", "batch": b, "accuracy": 0.9, "images_per_second": 1e5 * b} for b in (16, 64)]
     left, right = lab.draw_batches(rows).axes
@@ -109,7 +110,7 @@ def test_the_curve_grows_in_one_place(monkeypatch):
 
     monkeypatch.setattr("IPython.get_ipython", MagicMock)
     monkeypatch.setattr("IPython.display.display", display)
-    curve = lab.LiveCurve(20, seconds=0)
+    curve = curves.LiveCurve(20, seconds=0)
     for step in range(1, 4):
         curve(step, 2.0 / step)
     assert shown == [-1, 2, 3] and curve.losses == [2.0, 1.0, 2.0 / 3]

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from warpcourse.lab11_training.lab import NETWORKS, RECIPE, training_network
+from warpcourse.lab16_attention import writer
 from warpschool.course import Course
 from warpschool.nn.digits import Split, load, weights
 from warpschool.nn.session import Kernels
+from warpschool.nn.text import Windows
 from warpschool.nn.training import Trainer
 from warpschool.nn.vgg16 import TrainingStep, VggForm, reference
 
@@ -90,3 +92,30 @@ def test_vgg16_is_a_function_of_pytorch():
     gradients = network.step.graph.named(network.weights.grad.cpu().numpy())
     for name, wanted in exact.gradients.items():
         assert np.abs(gradients[name] - wanted).max() <= 1e-4 * np.abs(wanted).max(), name
+
+
+def test_an_interrupted_writer_goes_on_to_the_same_bits(tmp_path):
+    kernels, settings = Kernels(device="gpu"), replace(writer.RECIPE, epochs=2)
+    windows = Windows(writer.windows(200, writer.SEED, writer.FORM.length)[0].codes[:160])
+
+    def run(**options):
+        trainer = writer.training(writer.FORM, kernels, settings)
+        trainer.fit(windows, **options)
+        return trainer.session["parameters"].get().tobytes()
+
+    def stop(step, loss):
+        if step == 7:  # in the second epoch of five steps
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoint=tmp_path / "run.npz", on_step=stop)
+    assert run(checkpoint=tmp_path / "run.npz") == run()
+
+
+def test_steps_of_a_writer_are_those_of_the_simulator():
+    codes = writer.windows(writer.TINY_STORIES, writer.SEED, writer.TINY_FORM.length)[0].codes[: writer.TINY.batch]
+    found = {}
+    for device in ("sim", "gpu"):
+        trainer = writer.training(writer.TINY_FORM, Kernels(device=device), writer.TINY)
+        found[device] = [trainer.step(codes[:, :-1], codes[:, 1:]) for _ in range(3)]
+    np.testing.assert_allclose(found["gpu"], found["sim"], rtol=1e-4)

@@ -8,6 +8,7 @@ import itertools
 import numpy as np
 import pytest
 
+import ptxsim
 from ptxsim.run import engine
 from warpschool.compile import compile_cuda
 
@@ -54,3 +55,36 @@ def test_every_unordered_pair_of_blocks_is_found(which, exact, monkeypatch):
         if found and exact:
             assert all(h.other_block != h.block and h.line and h.other_line for h in found)
     assert not wrong
+
+
+HANDS_ON = """extern "C" __global__ void k(int* count, int* parts, int races)
+{
+    if (threadIdx.x == 0) {
+        parts[blockIdx.x] = blockIdx.x + 1;
+        if (!races) __threadfence();
+        if (atomicAdd(count, 1) == gridDim.x - 1) {
+            __threadfence();
+            int sum = 0;
+            for (int b = 0; b < gridDim.x; b++) sum += parts[b];
+            parts[gridDim.x] = sum, *count = 0;
+        }
+    }
+}
+"""
+
+
+def test_what_two_looks_refuted_is_not_looked_into_again_and_a_race_is_told_each_time(monkeypatch):
+    looks = []
+    find = engine.Launching.find_races
+    monkeypatch.setattr(engine.Launching, "find_races", lambda *given: looks.append(1) or find(*given))
+    module = ptxsim.parse(compile_cuda(HANDS_ON).ptx)
+    for races, most in ((0, 2), (1, 5)):
+        kernel = module.kernel("k")
+        memory = ptxsim.Memory()
+        count, parts = memory.allocate(4), memory.allocate(4 * 9)
+        count.view()[:] = 0
+        looks.clear()
+        records = [kernel.launch((8,), (32,), (count, parts, np.int32(races)), memory) for _ in range(5)]
+        assert [bool(record.hazards) for record in records] == [bool(races)] * 5
+        assert len(looks) == most
+        assert parts.view().view(np.int32)[8] == 36

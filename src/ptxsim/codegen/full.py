@@ -7,6 +7,7 @@ from dataclasses import replace
 from ptxsim.analysis.lanes import Lanes, widened_source
 from ptxsim.codegen import chains, layout as L
 from ptxsim.codegen.access import MemoryAccess
+from ptxsim.codegen.conditions import Condition, condition
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
 from ptxsim.codegen.grids import OuterProduct
 from ptxsim.codegen.outer_products import ProductLoops
@@ -44,6 +45,8 @@ class Full(Translator):
         """registers that have an alloca"""
         self.loops: ProductLoops | None = None
         """of the block that is being translated"""
+        self.condition: Condition | None = None
+        """of its branch, if a few numbers may decide it"""
         self.frames = ResidentFrames(self, unit.frames)
 
     def get(self, register: str, lanes: int) -> IRValue:
@@ -134,6 +137,8 @@ class Full(Translator):
         self.start_block(block)
         self.loops = ProductLoops(self, product) if product else None
         self.frames.dirty = set()
+        self.condition = condition(self, block)
+        late = {id(i) for i in self.condition.makers.values()} if self.condition else ()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         self.label(f"F{block.index}")
         if block.index in self.unit.spin_heads:
@@ -149,7 +154,7 @@ class Full(Translator):
             if product and id(i) in product.instructions:
                 if i is product.last:
                     self._add_up(product)
-            else:
+            elif id(i) not in late:
                 self.instruction(i)
         self._terminator(block)
 
@@ -253,7 +258,7 @@ class Full(Translator):
                 self.ret(constant("i32", L.AT_BARRIER << 16 | target))
             case WarpBarrier(target, i):
                 require_member(self, i)
-                if self.unit.options.check:
+                if self.unit.options.check and not i.added:
                     members = self.source(i.operands[0], "b32", WARP)
                     self.call("ws_warp_sync", "void", WORKER, CONTEXT, members, ALL_LANES)
                 self._write_back(block.live_out)
@@ -273,6 +278,8 @@ class Full(Translator):
             self._write_back(block.live_out)
             self.branch(condition, f"F{yes}", f"F{no}")
             return
+        if self.condition is not None:
+            self._decide(self.condition, block, yes, no)
         condition = self.get(name, WARP)
         self._write_back(block.live_out)
         bits, parted = self.mask_bits(condition), self.new_label("parted")
@@ -282,6 +289,17 @@ class Full(Translator):
             self.count_divergence(constant("i64", 1), line)
         counters = self.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
         self._leave(counters, self._old_at_end(block))
+
+    def _decide(self, condition: Condition, block: Block, yes: int, no: int) -> None:
+        """Goes where all lanes go if a few numbers tell; behind that the condition is worked out lane by lane."""
+        everywhere, nowhere = condition.facts(self)
+        self._write_back(block.live_out)
+        for holds, target in ((nowhere, no), (everywhere, yes)):
+            if holds is not None:
+                undecided = self.new_label("undecided")
+                self.branch(holds, f"F{target}", undecided, then=undecided)
+        for i in condition.makers.values():
+            self.instruction(i)
 
     def _switch(self, index: Operand, targets: tuple[int, ...], block: Block, line: int) -> None:
         self.spend(line, *targets)

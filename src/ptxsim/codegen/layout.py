@@ -402,11 +402,12 @@ class ContextLayout:
 
     STATUS, WARP_INDEX, SYNC_TIME, LIVE, PREDICATE, PARTICIPANTS, PCS = 0, 4, 8, 12, 16, 20, 64
     BARRIER_ID, BARRIER_COUNT, VOTE_COUNT, VOTE_LANES, WARP_MASKS = 24, 28, 32, 36, 128
-    STALE, PRODUCTS, CLUSTER_PHASE = 40, 44, 48
+    STALE, PRODUCTS, CLUSTER_PHASE, MEETING = 40, 44, 48, 52
     """offsets of the fixed fields; LIVE: lanes that exist, PREDICATE: bar.red's votes, PARTICIPANTS: lanes at the
     barrier; the second row: of kernels with named barriers, and the lanes' masks at warp barriers; STALE: whether
     registers that `full` keeps as matrices (`frames`) were last written in their slots; PRODUCTS: how many the warp has
-    begun in a warpgroup; CLUSTER_PHASE: of the cluster's barrier when the warp arrived"""
+    begun in a warpgroup; CLUSTER_PHASE: of the cluster's barrier when the warp arrived; MEETING: lanes that wait where
+    one asks the others, which orders nothing else"""
 
 
 def context_layout(

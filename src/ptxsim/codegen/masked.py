@@ -179,7 +179,7 @@ class Masked(Translator):
                 return constants("i16", [target | L.BARRIER_FLAG] * WARP)
             case WarpBarrier(target, i):
                 require_member(self, i)
-                return self._meet(target, self.source(i.operands[0], "b32", WARP))
+                return self._meet(target, self.source(i.operands[0], "b32", WARP), orders=not i.added)
             case Branch():
                 yes, no = ways(terminator)
                 condition = self.get(terminator.guard.register, WARP)
@@ -193,14 +193,17 @@ class Masked(Translator):
                 return following
         raise AssertionError(terminator)
 
-    def _meet(self, target: int, members: IRValue) -> IRValue:
+    def _meet(self, target: int, members: IRValue, *, orders: bool) -> IRValue:
         """At a warp barrier: lanes whose mask's lanes are all here go straight on, the others wait."""
+        noted = self.offset(CONTEXT, self.unit.context.MEETING)
+        held = self.load("i32", noted)
+        self.store(self.and_(held, self.not_(self.here)) if orders else self.or_(held, self.here), noted)
         at = self.offset(CONTEXT, self.unit.context.WARP_MASKS)
         self.store_where(self.mask, members, at, self.load("i32", at, WARP, align=64), align=64)
         gone = self.mask_bits(self.icmp("eq", self.pcs, self.like(self.pcs, L.EXITED)))
         missing = self.and_(members, self.not_(self.splat(self.or_(self.here, gone))))
         complete = self.icmp("eq", missing, self.like(missing, 0))
-        if self.unit.options.check:
+        if self.unit.options.check and orders:
             together = self.and_(self.mask_bits(complete), self.here)
             with self.if_(self.icmp("ne", together, constant("i32", 0))):
                 self.call("ws_warp_sync", "void", WORKER, CONTEXT, members, together)

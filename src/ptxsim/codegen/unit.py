@@ -264,7 +264,7 @@ def entries_of(unit: Unit) -> list[int]:
     meeting = _immediate_post_dominators(blocks)
     for block in blocks:
         t = block.terminator
-        if isinstance(t, Barrier | WarpBarrier):
+        if isinstance(t, Barrier | WarpBarrier) and not t.instruction.added:
             entries.add(t.target)
         parts = isinstance(t, Branch) and not unit.analysis.of(t.guard.register).uniform
         parts = parts or (isinstance(t, Switch) and isinstance(t.index, Register))

@@ -74,7 +74,7 @@ def _names_all(i: Instruction) -> bool:
 def require_member(t: Translator, i: Instruction) -> None:
     """A lane whose member mask (the last operand) does not name itself: undefined, so a hazard. A mask may name lanes
     that have not come yet."""
-    if not t.unit.options.check or _names_all(i):
+    if not t.unit.options.check or i.added or _names_all(i):
         return
     mask = _mask(t, i)
     if mask.lanes:

@@ -2,7 +2,8 @@
 
 Lanes that wait stand at a higher block number than those that run (min-PC scheduling). So that they meet as early as
 possible, blocks are numbered topologically, and every loop is contiguous: nested strongly connected components, which
-works for reducible and irreducible loops alike.
+works for reducible and irreducible loops alike. And every loop has one way back to its head, from a block at its end:
+lanes that are through with a turn early wait there for the others, as a vote or a shuffle at the loop's head needs.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ptxsim.analysis.effects import spin_heads
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.isa import Flow
 from ptxsim.kernel.calls import BACK, flatten
@@ -83,7 +85,7 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     param_bytes = max((p.offset + p.size_bytes for p in function.params), default=0)
     _within(MAX_LOCAL_BYTES, local_bytes, "local memory per thread", module, flat)
     _within(MAX_PARAMETER_BYTES, param_bytes, "parameters", module, flat)
-    return Kernel(
+    kernel = Kernel(
         name=entry,
         module=module,
         params=function.params,
@@ -97,6 +99,30 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
         cluster=function.cluster,
         undefined=tuple(sorted({source.line for source in undefined.values() if source.line})),
     )
+    if any(_asks_others(i) for block in blocks for i in block.instructions) and spin_heads(kernel):
+        return replace(kernel, blocks=_blocks(module, entry, replace(flat, code=_with_meetings(flat.code))))
+    return kernel
+
+
+def _asks_others(i: Instruction) -> bool:
+    """Whether it takes something from the lanes that its member mask names."""
+    return i.opcode in ("vote", "shfl", "match", "redux") and i.has("sync")
+
+
+def _with_meetings(code: list[Instruction | str]) -> list[Instruction | str]:
+    """The code with a warp barrier before each instruction that asks other lanes, which orders nothing else.
+
+    Lanes that look at memory until it changes let others go on before them: those wait here for them.
+    """
+    found: list[Instruction | str] = []
+    for i in code:
+        if isinstance(i, Instruction) and _asks_others(i):
+            mask = (i.operands[-1],)
+            found.append(
+                Instruction("bar", ("warp", "sync"), mask, i.guard, i.source, i.ptx_line, (), InstructionOrigin.ADDED)
+            )
+        found.append(i)
+    return found
 
 
 def _with_reserved(flat: Flat) -> Flat:
@@ -147,7 +173,9 @@ def _blocks(module: PtxFile, entry: str, flat: Flat) -> list[Block]:
     drafts = _split(_without_guards(lowered(flat.code, flat.registers)))
     first = _simplify(drafts)
     try:
-        order = min_pc_order(_within_functions(drafts), first)
+        order, loops = _nest(_within_functions(drafts), first)
+        if _with_latches(drafts, loops):
+            order, _ = _nest(_within_functions(drafts), first)
         # behind them the blocks to which only a return leads that no call asks for
         blocks = _renumbered(drafts, reached(order, lambda k: successors(drafts[k].end)))
         find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
@@ -339,6 +367,21 @@ def _renumbered(drafts: list[_Draft], order: list[int]) -> list[Block]:
     return [Block(new, drafts[old].instructions, retargeted(drafts[old].end, place)) for new, old in enumerate(order)]
 
 
+def _with_latches(drafts: list[_Draft], loops: list[_Loop]) -> bool:
+    """Gives each loop with several ways back to its head one more block, in which they meet; whether there is any."""
+    before = len(drafts)
+    for head, sources in loops:
+        jumping = [k for k in sources if head in successors(drafts[k].end)]
+        if len(jumping) < 2:
+            continue
+        first = next((i.source for i in drafts[head].instructions if i.source.line), SourceLine())
+        drafts.append(_Draft([], Jump(head, first)))
+        for k in jumping:
+            end = drafts[k].end
+            drafts[k].end = retargeted(end, {t: t for t in successors(end)} | {head: len(drafts) - 1})
+    return len(drafts) > before
+
+
 # ---------------------------------------------------------------- where variables lie
 
 
@@ -365,8 +408,18 @@ def _placed(variables: dict[str, Variable]) -> tuple[dict[str, Variable], int, i
 # ---------------------------------------------------------------- ordering
 
 
+_Loop = tuple[int, list[int]]
+"""Its head, and the nodes that lead back there."""
+
+
 def min_pc_order(successors: Sequence[Sequence[int]], entry: int = 0) -> list[int]:
     """Nodes reachable from `entry` in min-PC order; ties keep the smaller node first. Raises TooTangled."""
+    return _nest(successors, entry)[0]
+
+
+def _nest(successors: Sequence[Sequence[int]], entry: int) -> tuple[list[int], list[_Loop]]:
+    """The nodes in min-PC order, and all loops of more than one node."""
+    loops: list[_Loop] = []
     region = [0] * len(successors)
     is_header = [False] * len(successors)
     order: list[int] = []
@@ -374,12 +427,12 @@ def min_pc_order(successors: Sequence[Sequence[int]], entry: int = 0) -> list[in
     pending: list[tuple[int, int]] = [(0, entry)]
     regions, work = 1, 0
     while pending:
-        number, head = pending.pop()
+        number, start = pending.pop()
         if number < 0:
-            order.append(head)
+            order.append(start)
             continue
-        is_header[head] = True  # edges back to the header no longer count inside its loop
-        components = _components(successors, head, region, number, is_header)
+        is_header[start] = True  # edges back to the header no longer count inside its loop
+        components = _components(successors, start, region, number, is_header)
         for component in components:
             work += len(component)
             if len(component) == 1:
@@ -387,11 +440,13 @@ def min_pc_order(successors: Sequence[Sequence[int]], entry: int = 0) -> list[in
             else:
                 for node in component:
                     region[node] = regions
-                pending.append((regions, component[-1]))
+                head = component[-1]
+                pending.append((regions, head))
+                loops.append((head, [node for node in component if head in successors[node]]))
                 regions += 1
         if work > MAX_WORK:
             raise TooTangled
-    return order
+    return order, loops
 
 
 def _components(

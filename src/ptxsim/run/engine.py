@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from operator import itemgetter
 from random import Random
 from typing import Any
@@ -68,6 +68,9 @@ _PIECE = 1 << 13
 """Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
+_ENOUGH_LOOKS = 2
+"""Launches of a shape in which a second look has found nothing, before it is spared the next: a program that hands
+results from block to block a thousand times would spend its time on that."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
 """The kind of finding that is no hazard; those that the exact race shadow tells."""
 
@@ -82,6 +85,8 @@ class Engine:
         self._promotions: dict[_Key, tiers.Promotion] = {}
         self.counted: dict[tuple[bytes | int, ...], tuple[Lines, dict[str, int]]] = {}
         """what the last counter arrays came to: a kernel that is launched again and again mostly does the same"""
+        self.looks: dict[tuple[object, ...], list[tuple[tuple[Finding, ...], bool]]] = {}
+        """what second looks that found no race noted, and whether they saw all, by what was suspected"""
         self._resting: list[HostWorker] = []
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
@@ -294,11 +299,13 @@ class Launching:
                     heap.restore(heap_before)
                 return None
             _raise_fault(self, workers)
-            record = self._account(workers)
+            stored_to: tuple[str, ...] = ()
+            touched: tuple[Touched, ...] | None = None
             if self._watch is None:
-                record = replace(record, stored_to=_stored_to(written, workers[0].shadows))
+                stored_to = _stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
-                record = replace(record, touched=self._touched(watched, workers[0].shadows))
+                touched = self._touched(watched, written, workers[0].shadows)
+            record = self._account(workers, stored_to, touched)
             races = any(h.kind == "race" for h in record.hazards)
             if races and not before.complete:
                 record = replace(record, hazards=self._beyond_doubt(record.hazards))
@@ -316,27 +323,47 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
+        looks = self.engine.looks.setdefault(self._suspicion(hazards), [])
+        if len(looks) < _ENOUGH_LOOKS:
+            found = self._second_look(before, written)
+            if found is None:
+                return self._beyond_doubt(hazards)
+            races, complete = found
+            if any(f.kind != NOTE for f in races):
+                return (*races, *(h for h in hazards if h.kind != "race"))
+            looks.append((tuple(races), complete))
+        notes, complete = looks[-1]
+        if complete:
+            return (*notes, *(h for h in hazards if h.kind != "race"))
+        noted = {f.line for f in notes}  # what else there may be is not known
+        hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
+        return (*notes, *self._beyond_doubt(hazards))
+
+    def _second_look(self, before: Snapshot, written: list[Allocation]) -> tuple[list[Finding], bool] | None:
+        """Races and notes of another run from the same beginning, and whether it saw all; None without the memory."""
         code = self.engine.exact(self.terms, self.options)
         params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
         again = Launching(self.engine, replace(self.setup, code=code, params=params))
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
         with Snapshot.of(written) as after:
             if not after.complete or granules * L.EXACT_CELL_BYTES > _SHADOW_LIMIT:
-                return self._beyond_doubt(hazards)
+                return None
             before.restore()
             try:
-                races, complete = again.find_races(written)
+                return again.find_races(written)
             finally:
                 after.restore()
-        if not complete and all(f.kind == NOTE for f in races):  # what else there may be is not known
-            noted = {f.line for f in races}
-            hazards = tuple(h for h in hazards if h.kind != "race" or h.access != "write" or h.line not in noted)
-            return (*races, *self._beyond_doubt(hazards))
-        return (*races, *(h for h in hazards if h.kind != "race"))
+
+    def _suspicion(self, hazards: tuple[Finding, ...]) -> tuple[object, ...]:
+        """The races that the quick shadow tells, without the threads and bytes that differ from launch to launch."""
+        shape = self.terms.grid, self.terms.block, self.terms.cluster, self.setup.order
+        return *shape, *sorted({(h.line, h.access, h.space, h.other_line) for h in hazards if h.kind == "race"})
 
     def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Those that need no second look: grid.sync() may have ordered any two blocks, and only that look sees it."""
-        return tuple(h for h in hazards if h.kind != "race" or not self.terms.cooperative or h.space == "shared")
+        """Those that need no second look: grid.sync() may have ordered any two blocks, a barrier object any two
+        threads of one, and only that look sees it."""
+        cooperative, objects = self.terms.cooperative, self.unit.barrier_objects
+        return tuple(h for h in hazards if h.kind != "race" or not (objects if h.space == "shared" else cooperative))
 
     def find_races(self, written: list[Allocation]) -> tuple[list[Finding], bool]:
         """Runs block after block until the races are plain; they, and whether all blocks ran."""
@@ -375,12 +402,12 @@ class Launching:
         for root in roots:
             if root == "?":
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
-            kind, _, rest = root.partition("+" if root.startswith("param") else " ")
-            if kind == "param":
-                pointer = int(self.setup.params[int(rest) : int(rest) + 8].view(np.uint64)[0])
+            offset, name = _root(root)
+            if offset is not None:
+                pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
                 allocation = memory.containing(pointer) or memory.nearest(pointer)
             else:
-                allocation = self.setup.variables.get(rest)
+                allocation = self.setup.variables.get(name)
             if allocation is not None:
                 found[allocation.address] = allocation
         return list(found.values())
@@ -440,14 +467,22 @@ class Launching:
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
 
-    def _touched(self, watched: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[Touched, ...]:
+    def _touched(
+        self, watched: list[Allocation], written: list[Allocation], shadows: Mapping[int, np.ndarray]
+    ) -> tuple[Touched, ...]:
         """What was done to allocations. Where blocks may hand each other something, what is read another block may
         have stored, and does not count as read first; what is updated atomically does, but for cooperative launches."""
         in_turn, meets = self.engine.ordered or self.terms.cooperative, self.terms.cooperative
         granule = 1 << self.unit.global_granule_log2
         found = []
         for allocation in watched:
-            accessed, kind, before = _accesses(shadows.get(allocation.address, np.zeros(0, np.uint64)))
+            shadow = shadows.get(allocation.address, np.zeros(0, np.uint64))
+            if allocation not in written:  # most of a large input is read alone: that takes one look at each granule
+                accessed = shadow.view(np.uint32)[1::2] != 0
+                nothing = np.zeros(len(shadow), np.bool_)
+                found.append(Touched(allocation.address, granule, accessed, nothing, nothing if in_turn else accessed))
+                continue
+            accessed, kind, before = _accesses(shadow)
             wrote, plain = (before & np.uint64(flag) != 0 for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
             stored = accessed & ((kind != L.READ) | wrote)
             reads = (kind == L.READ) & ~wrote & (not in_turn)
@@ -477,15 +512,24 @@ class Launching:
             known[key] = ({line: dict(lines[line]) for line in sorted(lines)}, dict(sorted(totals.items())))
         return known[key]
 
-    def _account(self, workers: list[HostWorker]) -> LaunchRecord:
+    def _account(
+        self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None
+    ) -> LaunchRecord:
         lines, totals = self._counted(workers)
         told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = _printed([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
-            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed,
-            complete=not any(w.strayed for w in workers),
+            totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
+            touched=touched, complete=not any(w.strayed for w in workers),
         )  # fmt: skip
+
+
+@cache
+def _root(root: str) -> tuple[int | None, str]:
+    """Where a pointer comes from: its offset in the parameter block, or the name of a variable."""
+    kind, _, rest = root.partition("+" if root.startswith("param") else " ")
+    return (int(rest), "") if kind == "param" else (None, rest)
 
 
 def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

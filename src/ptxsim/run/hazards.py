@@ -15,7 +15,7 @@ from ptxsim.finding import Finding, Triple
 from ptxsim.heap import HeapBlock
 from ptxsim.limits import WARP
 from ptxsim.memory import DEFAULT_CAPACITY, Allocation, Memory
-from ptxsim.syntax.program import Barrier, SourceLine, WarpBarrier, source_name
+from ptxsim.syntax.program import Barrier, Instruction, SourceLine, WarpBarrier, source_name
 
 KINDS = {
     L.RACE: "race", L.SHARED_RACE: "race", L.OUT_OF_BOUNDS: "out-of-bounds", L.SHARED_OUT_OF_BOUNDS: "out-of-bounds",
@@ -180,18 +180,19 @@ class Reporter:
         else:
             other = self.thread(record.warp, record.address)
             gone, place = state == L.EXITED, state & (L.MAX_BLOCKS - 1)
-        here, there = self._barrier(record.site), SourceLine() if gone else self._barrier(place)
+        waits, there = self._barrier(record.site), None if gone else self._barrier(place)
+        here, elsewhere = (i.source if i is not None else SourceLine() for i in (waits, there))
         return Finding(
             "divergent-barrier", here.line, self.file, block, thread, "barrier", "", other_thread=other,
-            other_line=there.line, other_did="returned" if gone else "waits", calls=here.calls,
-            other_calls=there.calls,
+            other_line=elsewhere.line, other_did="returned" if gone else "waits", calls=here.calls,
+            other_calls=elsewhere.calls, detail="lanes" if waits is not None and waits.added else "",
         )  # fmt: skip
 
-    def _barrier(self, target: int) -> SourceLine:
+    def _barrier(self, target: int) -> Instruction | None:
         """The barrier behind which block `target` lies."""
         ends = (b.terminator for b in self.unit.kernel.blocks)
         barriers = (t for t in ends if isinstance(t, Barrier | WarpBarrier) and t.target == target)
-        return next((t.instruction.source for t in barriers), SourceLine())
+        return next((t.instruction for t in barriers), None)
 
     def thread(self, warp: int, lane: int) -> Triple:
         return unravel(warp * WARP + lane, self.unit.block)

@@ -100,6 +100,8 @@ class HostWorker:
         self.places = self._places()
         self.context_bytes = -(-unit.context.size * terms.warps // _PAGE) * _PAGE
         self.contexts = _contexts(unit.context.size, terms, self.places, self.context_bytes)
+        self._listed: tuple[Allocation, ...] | None = None
+        self._shadowed: list[Any] = []
         self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
         # code that picks words out of whole vectors may begin before the first, and read behind the last
         self.shared = _aligned(_PAGE + self.shared_stride * self.places)[_PAGE:]
@@ -137,7 +139,9 @@ class HostWorker:
             self._follow()
         self.heap = self._heap_view(shadows)
         self._kind = _kind(setup)
+        self._addresses = ctypes.addressof(s), self.contexts.ctypes.data
         self._new = bytes(s) if self._may_return else b""
+        self._new_contexts = self.contexts.copy() if self._new and self.contexts.nbytes <= _MOST_RESTING else None
 
     @property
     def _may_return(self) -> bool:
@@ -155,13 +159,13 @@ class HostWorker:
         if s.hazard_count or s.fault or self.error is not None or _kind(setup) != self._kind:
             return False
         self.setup = setup
-        if not (self._new and self._may_return):
+        if self._new_contexts is None or not self._may_return:
             return False
         for array in (self.counters, self.shared, self.shadow, self.pending, self.wide):
             array.fill(0)
-        _begin_contexts(self.contexts, setup.code.translation.unit.context.size, setup.terms, 1)
+        self.contexts[:] = self._new_contexts
         ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
-        ctypes.memmove(ctypes.addressof(s), self._new, len(self._new))
+        ctypes.memmove(self._addresses[0], self._new, len(self._new))
         self._list_arrays(shadows)
         self.shadows = shadows
         s.params = setup.params.ctypes.data
@@ -206,13 +210,23 @@ class HostWorker:
     def _list_arrays(self, shadows: dict[int, np.ndarray]) -> None:
         """What lies in global and in constant memory, as generated code looks it up."""
         allocations = self.setup.memory.allocations
+        if allocations is not self._listed:
+            self._list_anew(allocations)
+        for entry in self._shadowed:
+            entry.shadow = 0
+        self._shadowed = [self._entries[address] for address in shadows if address in self._entries]
+        for entry in self._shadowed:
+            entry.shadow = shadows[entry.low].ctypes.data
+
+    def _list_anew(self, allocations: tuple[Allocation, ...]) -> None:
+        """The tables for allocations that are not those of the last launch; those without a shadow."""
         self.allocations = (L.Site * max(1, len(allocations)))()
         constant = sorted(self.setup.constants, key=lambda a: a.address)
         self.constants = (L.Site * max(1, len(constant)))()
+        self._listed, self._shadowed = allocations, []
+        self._entries = {a.address: entry for entry, a in zip(self.allocations, allocations, strict=False)}
         for entry, a in zip(self.allocations, allocations, strict=False):
-            shadow = shadows.get(a.address)
             entry.low, entry.high = a.address, a.end
-            entry.shadow = shadow.ctypes.data if shadow is not None else 0
         for entry, a in zip(self.constants, constant, strict=False):  # no race: nobody writes there
             entry.low, entry.high = a.address, a.end
 
@@ -307,7 +321,7 @@ class HostWorker:
 
     def run(self, first: int, last: int) -> None:
         """Runs blocks first..last-1; releases the GIL."""
-        self.setup.code.run(ctypes.addressof(self.struct), self.contexts.ctypes.data, first, last)
+        self.setup.code.run(*self._addresses, first, last)
 
     def _enter_masked(self) -> None:
         """Counters for `masked`, and its address in place of the call that compiles it."""

@@ -33,7 +33,9 @@ from warpschool.nn.digits import load, weights
 from warpschool.nn.layers import ConvolvePool, FullyConnected
 from warpschool.nn.network import FORMS, GPU_BATCH, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
-from warpschool.nn.streams import ENGINES, StreamTimeline, TimedWork, Work, schedule
+from warpschool.nn.streams import ENGINES, StreamTimeline, TimedWork, Work, classify_in_parts, schedule
+from warpschool.notebook.bar import watched
+from warpschool.notebook.runs import is_accepted
 from warpschool.recorded import results
 from warpschool.show.table import Table, small_table
 
@@ -56,32 +58,45 @@ def network(form: str = "fused", *, kernels: Kernels | None = None) -> Network:
     return Network(layers, kernels or own_kernels(), parameters=weights("lenet5" if form == "lenet5" else "digits"))
 
 
+SIMULATED_DIGITS = 400
+"""So many of the 1,000 are read where there is no GPU."""
+
+
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What a network took the 1,000 test digits for; an accuracy of 0, and the reason, where a kernel went wrong."""
+    """What a network took digits for (-1: not read); an accuracy of 0, and the reason, where a kernel went wrong."""
 
     labels: np.ndarray
     accuracy: float
+    read: np.ndarray
+    """the indices of those that it read"""
     said: str = ""
 
     def __repr__(self) -> str:
-        return self.said or f"{self.accuracy:.1%} of {len(self.labels):,} digits"
+        return self.said or f"{self.accuracy:.1%} of {len(self.read):,} digits"
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """The indices of those that it took for others."""
+        return self.read[self.labels[self.read] != load().test.labels[self.read]]
 
 
 def read_digits(form: str = "fused", *, device: str = "auto") -> Reading:
-    """Let the student's own kernels classify the test digits, with a bar that shows how far they are.
+    """Let the student's own kernels classify the test digits, 400 of them without a GPU, with a bar.
 
-    They come in an order that the secret seed draws: a kernel that has learned the labels by heart does not know it.
+    Which ones, and in which order, the secret seed draws: a kernel that has learned the labels by heart does not know.
     """
     digits = load().test
     order = secret_rng("read_digits").permutation(len(digits))
+    if not get_device(device).measures_time:
+        order = order[:SIMULATED_DIGITS]
     labels = np.full(len(digits), -1)
     try:
         found = network(form, kernels=own_kernels(device=device)).classify(digits.pixels()[order], progress=True)
     except WarpschoolError as error:
-        return Reading(labels, 0.0, f"{type(error).__name__}: {error}")
+        return Reading(labels, 0.0, order, f"{type(error).__name__}: {error}")
     labels[order] = found
-    return Reading(labels, float((labels == digits.labels).mean()))
+    return Reading(labels, float((labels[order] == digits.labels[order]).mean()), order)
 
 
 def total_of(order: Callable[[int, int], Any], parts: int, streams: int, *, ms: Sequence[float] = (1, 1, 1)) -> float:
@@ -152,12 +167,22 @@ def layer_times(form: str) -> dict[str, float | None]:
 
 def bytes_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
     """What an image costs in bytes of global loads, layer by layer, as the batch grows: the simulator's counts."""
-    return {name: [_loaded(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
+    asked = [(name, layer, shape, batch) for name, layer, shape in _MEASURED for batch in batches]
+    found: dict[str, list[float | None]] = {name: [] for name, _, _ in _MEASURED}
+    for name, layer, shape, batch in watched(asked, "batches counted"):
+        found[name].append(_loaded(layer, shape, batch))
+    return found
 
 
 def time_for_an_image(batches: Sequence[int]) -> dict[str, list[float | None]]:
-    """Microseconds for an image, layer by layer, as the batch grows; None without a GPU."""
-    return {name: [_time_us(layer, shape, batch) for batch in batches] for name, layer, shape in _MEASURED}
+    """Microseconds for an image, layer by layer, as the batch grows: measured here, or else predicted for an H200."""
+    here = get_device("auto").measures_time
+    how, what = (_time_us, "measured") if here else (_predicted_us, f"predicted, {experiments.PREDICTED.upper()}")
+    asked = [(name, layer, shape, batch) for name, layer, shape in _MEASURED for batch in batches]
+    found: dict[str, list[float | None]] = {f"{name}, {what}": [] for name, _, _ in _MEASURED}
+    for name, layer, shape, batch in watched(asked, f"batches {what}"):
+        found[f"{name}, {what}"].append(how(layer, shape, batch))
+    return found
 
 
 _Weighted = ConvolvePool | FullyConnected
@@ -169,10 +194,15 @@ _MEASURED: tuple[tuple[str, _Weighted, tuple[int, ...]], ...] = (
 )
 
 
+def _own_steps(layer: _Weighted) -> tuple[str, ...]:
+    return (layer.step.split("/")[1],) if isinstance(layer, FullyConnected) else ()  # the other is written further down
+
+
 def _launches(layer: _Weighted, shape: tuple[int, ...], batch: int, device: str) -> list[Launch]:
-    own = (layer.step.split("/")[1],) if isinstance(layer, FullyConnected) else ()  # the other is written further down
+    own = _own_steps(layer)
     graph = build((layer,), batch, shape)
-    session = Session(graph, own_kernels(own, device=device))
+    check = not all(is_accepted(f"{LAB}/{step}") for step in own)
+    session = Session(graph, own_kernels(own, device=device), check=check)
     rng = np.random.default_rng(1)
     for name, value in graph.values.items():
         if value.role in ("input", "parameter"):
@@ -186,10 +216,17 @@ def _loaded(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float:
 
 
 def _time_us(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float | None:
-    if not get_device("auto").measures_time:
-        return None
     time_ms = gpu_ms(_launches(layer, shape, batch, "gpu"))
     return None if time_ms is None else 1e3 * time_ms / batch
+
+
+def _predicted_us(layer: _Weighted, shape: tuple[int, ...], batch: int) -> float | None:
+    kernels = own_kernels(_own_steps(layer), device="sim")
+    times = [
+        experiments.predicted_ms(kernels.contract(call.kernel), call.sizes, constants=dict(call.constants))
+        for call in build((layer,), batch, shape).calls
+    ]
+    return None if None in times else 1e3 * sum(filter(None, times)) / batch
 
 
 # ---------------------------------------------------------------- what was recorded
@@ -302,6 +339,14 @@ def draw_digits(images: npt.ArrayLike, labels: npt.ArrayLike, found: npt.ArrayLi
             axes.set_title(f"{right[place]}{taken}", fontsize=10, color="red" if taken else "black")
     figure.tight_layout()
     return figure
+
+
+def timeline_here(*, images: int = 2000, parts: int = 10, streams: int = 2) -> StreamTimeline | None:
+    """Record the references' network on images in parts, where there is a GPU; None, and no work, without a clock."""
+    if not get_device("auto").measures_time:
+        return None
+    x = np.resize(load().test.pixels(), (images, 1, 28, 28))
+    return classify_in_parts(network("winograd", kernels=own_kernels([])), x, parts=parts, streams=streams).timeline
 
 
 def draw_timeline(timelines: Mapping[str, StreamTimeline | None]) -> Figure:

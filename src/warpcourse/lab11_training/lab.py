@@ -5,7 +5,6 @@ course's two networks with the settings of their weights, and what was recorded.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,8 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE
+from warpcourse.curves import LiveCurve
+from warpcourse.lessons import BLUE, GREEN, ORANGE
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, SimulationError
 from warpschool.nn.digits import Split, load
@@ -39,11 +39,11 @@ NETWORKS = ("digits", "lenet5")
 RECIPE = Settings(epochs=40, batch=64, seed=1, optimizer=Sgd(rate=0.05, momentum=0.9, decay=2e-4), shift=2)
 """The settings of the weights that the course ships."""
 
-_CONVOLUTIONS: Mapping[str, tuple[str, Mapping[str, Mapping[str, int]]]] = {
-    "sim": ("lab08_convolution/01_direct", {}),  # short code: translated in no time
-    "gpu": ("lab08_convolution/12_register_tiles", {"lenet5.conv1": {"IMAGES": 2}}),  # four of 28 x 28 are too many
+_CONVOLUTIONS = {
+    "sim": "lab08_convolution/01_direct",  # short code: translated in no time
+    "gpu": "lab08_convolution/12_register_tiles",
 }
-"""By device: the kernel of the convolutions, and constants by network and layer."""
+"""By device: the kernel of the convolutions."""
 
 
 def training_network(name: str, device: str) -> tuple[Layer, ...]:
@@ -51,12 +51,11 @@ def training_network(name: str, device: str) -> tuple[Layer, ...]:
     if name not in NETWORKS:
         raise ArgumentError(f"there is no network {name!r}", next_step=did_you_mean(name, NETWORKS))
     layers = digits_layers("plain", labels=False) if name == "digits" else lenet5_layers(labels=False)
-    step, constants = _CONVOLUTIONS[device]
+    step = _CONVOLUTIONS[device]
+    back = Convolve.backward_step if device == "sim" else step
     return tuple(
-        replace(layer, step=step, constants=constants.get(f"{name}.{layer.name}", {}))
-        if isinstance(layer, Convolve) else layer
-        for layer in layers
-    )  # fmt: skip
+        replace(layer, step=step, backward_step=back) if isinstance(layer, Convolve) else layer for layer in layers
+    )
 
 
 # ---------------------------------------------------------------- a loss in float64
@@ -90,6 +89,8 @@ def mean_loss(
 LAB = "lab11_training"
 TINY = Settings(epochs=3, batch=32, seed=1, optimizer=Sgd(rate=0.05))
 TINY_IMAGES = 640
+GUESSING = {"guessing among 10": math.log(10)}
+"""What a network's loss is that knows nothing."""
 FALLS_TO = 1 / 3
 """What is left of the loss after the tiny run: the last ten steps against the first ten."""
 SCALARS = {
@@ -103,37 +104,6 @@ SCALARS = {
 def own_kernels(device: str = "sim") -> Kernels:
     """The student's own kernels of this lab, references of the labs before."""
     return experiments.own_kernels(LAB, device=device)
-
-
-class LiveCurve:
-    """The losses so far, drawn anew about once a second in the same place; elsewhere than in a notebook, kept only."""
-
-    def __init__(self, steps: int, *, seconds: float = 1.0) -> None:
-        self.losses: list[float] = []
-        self._steps, self._seconds, self._next = steps, seconds, 0.0
-        self._display: Any = None
-
-    def __call__(self, step: int, loss: float) -> None:
-        self.losses.append(loss)
-        if time.monotonic() >= self._next:
-            self.draw()
-            self._next = time.monotonic() + self._seconds
-
-    def draw(self) -> None:
-        """Show the curve as it is now."""
-        if "IPython" not in sys.modules:
-            return
-        from IPython import get_ipython
-        from IPython.display import display
-
-        if get_ipython() is None:
-            return
-        figure = draw_losses(self.losses, steps=self._steps)
-        if self._display is None:
-            self._display = display(figure, display_id=True)
-        else:
-            self._display.update(figure)
-        plt.close(figure)
 
 
 @dataclass
@@ -173,7 +143,7 @@ def tiny_run(kernels: Kernels, *, settings: Settings = TINY, images: int = TINY_
     data, layers = load(), training_network("lenet5", kernels.device.name)
     train = Split(data.train.images[:images], data.train.labels[:images])
     test = Split(data.test.images[:tested], data.test.labels[:tested])
-    curve = LiveCurve(settings.epochs * (images // settings.batch))
+    curve = LiveCurve(settings.epochs * (images // settings.batch), levels=GUESSING)
 
     def seen(step: int, loss: float) -> None:
         curve(step, loss)
@@ -251,26 +221,6 @@ def draw_recorded_batches(*, course: Course | None = None) -> None:
 
 
 # ---------------------------------------------------------------- pictures
-
-
-SMOOTH = 10
-"""Steps of the running mean."""
-
-
-def draw_losses(losses: Sequence[float], *, steps: int = 0) -> Figure:
-    """The loss of each step, and its running mean; `steps`: how many there will be."""
-    figure, axes = plt.subplots(figsize=(7, 3))
-    numbers = np.arange(1, len(losses) + 1)
-    axes.plot(numbers, losses, color=GREY, linewidth=1, label="each step")
-    if len(losses) >= SMOOTH:
-        means = np.convolve(losses, np.full(SMOOTH, 1 / SMOOTH), mode="valid")
-        axes.plot(numbers[SMOOTH - 1 :], means, color=BLUE, linewidth=2, label=f"mean of {SMOOTH}")
-    axes.axhline(np.log(10), color=ORANGE, linestyle=":", label="guessing among 10")
-    axes.set(xlabel="step", ylabel="loss", xlim=(0, max(steps, len(losses), 1)))
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8, loc="upper right")
-    figure.tight_layout()
-    return figure
 
 
 def draw_batches(rows: Sequence[Mapping[str, Any]]) -> Figure:

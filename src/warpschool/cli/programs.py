@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.text import Text
@@ -110,7 +110,11 @@ def run(
 
     if any(path.suffix == ".py" for path in files):
         raise ArgumentError(f"{files[0]} is no CUDA program")
-    built = build(files, compiler or (), arch=arch or _arch_of(gpu))
+    try:
+        built = build(files, compiler or (), arch=arch or _arch_of(gpu))
+    except KeyboardInterrupt:
+        output.errors.print(Text("interrupted"))
+        _leave()
     if built.log and not built.cached:
         output.errors.print(Text(built.log), soft_wrap=True)
     record = record or debug is not None
@@ -122,10 +126,8 @@ def run(
     if record:
         for path in files:
             _keep_launches(output, path, report)
-    if report.interrupted:  # what a kernel does goes on in its thread: nobody waits for it
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(INTERRUPTED)
+    if report.interrupted:
+        _leave()
     if debug is not None:
         debug_line(output, str(files[0]), debug)
         return
@@ -133,6 +135,13 @@ def run(
 
 
 setattr(run, PARSER, ProgramCommand)
+
+
+def _leave() -> NoReturn:
+    """After Ctrl-C: nobody waits for a kernel that goes on in its thread, or for Python to tidy up."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def _keep_launches(output: Output, path: Path, report: ProgramReport) -> None:

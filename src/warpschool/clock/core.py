@@ -46,7 +46,7 @@ TIMES = 64
 """Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups of
 copies, and of products of its warpgroup."""
 X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
-X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH = 15, 16, 17, 18, 19, 20, 21
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH, X_STALL = 15, 16, 17, 18, 19, 20, 21, 22
 X_GROUP, X_PRODUCT, X_PRODUCTS, MOST_PRODUCTS = 24, 44, 48, 12
 SLOT_WORDS, S_WAITING, S_WANTED, BARRIERS = 40, 1, 18, 17
 """Of a resident block: its warps that are alive; for each barrier those that have come, and how many must."""
@@ -61,7 +61,8 @@ Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = rang
  M_RESIDENT, M_WARPS, M_BLOCKS, M_STORE_BYTES, M_SHARE_KEEP, M_COLD, M_ATOMIC_LATENCY, M_ATOMIC_CYCLES, M_LONG_FETCH,
  M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO, M_SYNC, M_BULK_START, M_BULK_LINE,
  M_BULK_END, M_BULK_BYTES, M_ACROSS, M_CODE_LINES, M_CODE_NEAR, M_CODE_FAR, M_NEAR_LINE, M_FAR_LINE, M_BULK_STORE,
- M_FENCE, M_L2_PORT, M_WAKE) = range(47)  # fmt: skip
+ M_FENCE, M_L2_PORT, M_WAKE, M_TAGS,
+ M_FENCE_STORED, M_MISSES, M_SCATTERED, M_RANDOM) = range(52)  # fmt: skip
 
 LOG_WORDS = 5
 """An issue in the log: its cycle, the warp's place, the instruction, since when the warp waited and for what most."""
@@ -90,7 +91,10 @@ def next_run(stream: i64, warps: i64, w: int) -> int:
 
 @native
 def lookup(tags: i64, ages: i64, sets: int, ways: int, line: int, sectors: int, clock: int) -> int:
-    """Which of these sectors of a line L1 has; it has all of them afterwards. A tag word is `line << 4 | sectors`."""
+    """Which of these sectors of a line L1 has, and `<< 4` where it keeps the line; it has all of them afterwards.
+
+    A tag word is `line << 4 | sectors`. `ages` are when each place was last used, then when its last sectors came.
+    """
     at = ((line ^ (lshr(line, 7)) ^ (lshr(line, 13))) % sets) * ways
     oldest = at
     for k in range(at, at + ways):
@@ -98,30 +102,32 @@ def lookup(tags: i64, ages: i64, sets: int, ways: int, line: int, sectors: int, 
             had = tags[k] & sectors
             tags[k] = tags[k] | sectors
             ages[k] = clock
-            return had
+            return had | (k << 4)
         if ages[k] < ages[oldest]:
             oldest = k
     tags[oldest] = (line << 4) | sectors
     ages[oldest] = clock
-    return 0
+    ages[sets * ways + oldest] = 0
+    return oldest << 4
 
 
 @native
 def seen_before(known: i64, size: int, line: int, sectors: int) -> int:
-    """Which sectors of a line this multiprocessor fetched at any time before: an open hash table of lines."""
+    """Which sectors of a line this multiprocessor fetched at any time before, and `<< 4` where that is kept: an open
+    hash table of lines, and behind it when each one's last sectors came."""
     at = ((line * 2654435761) & 9223372036854775807) % size
     tries = 0
     while tries < 64:
         if known[at] == 0:
             known[at] = (line << 4) | sectors
-            return 0
+            return at << 4
         if lshr(known[at], 4) == line:
             had = known[at] & sectors
             known[at] = known[at] | sectors
-            return had
+            return had | (at << 4)
         at = (at + 1) % size
         tries += 1
-    return 0
+    return at << 4
 
 
 @native
@@ -136,19 +142,23 @@ def share_of(ranges: i64, shares: f64, count: int, line: int) -> float:
 
 @native
 def behind(
-    line: int, sectors: int, start: float, stores: float, rate: float, m: f64, queues: f64, known: i64, size: int,
-    ranges: i64, shares: f64, used: f64,
+    line: int, sectors: int, start: float, stores: float, rate: float, scattered: float, m: f64, queues: f64,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64,
 ) -> float:  # fmt: skip
     """When L2, or DRAM behind it, has answered for some sectors of a line; `stores` is 0 or what a store's sector
-    costs, `rate` the bytes a cycle that may come."""
+    costs, `rate` the bytes a cycle that may come, `scattered` what DRAM takes for a part of a line more."""
     count = popc(sectors)
-    before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, sectors)
-    fresh = popc(sectors & ~before)
+    asked_for = sectors
+    if stores == 0.0:  # DRAM brings two sectors for one
+        asked_for = sectors | ((sectors & 5) << 1) | (lshr(sectors, 1) & 5)
+    before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, asked_for)
+    fresh = popc(asked_for & ~before)
     share = share_of(ranges, shares, int(m[M_SHARE_KEEP]), line)
     at = max(queues[0], start)
     if stores > 0.0:
-        queues[0] = at + count * 32.0 * stores / m[M_STORE_BYTES]
-        used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 * stores / m[M_STORE_BYTES]
+        taken = count * 32.0 * stores / m[M_STORE_BYTES]
+        queues[0] = at + taken
+        used[U_L2_SHARE] = used[U_L2_SHARE] + taken
         used[U_L2_WRITTEN] = used[U_L2_WRITTEN] + count * 32.0
         written = fresh * 32.0 * m[M_DRAM_WRITE]
         queues[1] = max(queues[1], at) + written / m[M_DRAM_BYTES]
@@ -159,13 +169,72 @@ def behind(
     used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / rate
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
     ready = queues[0] + m[M_L2_LATENCY]
+    came = size + lshr(before, 4)
+    if sectors & before:  # what is on its way to L2 comes when it comes
+        ready = max(ready, float(known[came]))
     if fresh > 0 and m[M_COLD] > 0.0:
         asked = fresh * 32.0 * m[M_COLD] / share
+        if popc(asked_for) < 4:
+            asked = asked * scattered
         queues[1] = max(queues[1], at) + asked / m[M_DRAM_BYTES]
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + asked / m[M_DRAM_BYTES]
         used[U_DRAM_READ] = used[U_DRAM_READ] + asked
         ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
+        known[came] = max(known[came], int(ready))
     return ready
+
+
+@native
+def is_irregular(stream: i64, at: int, lines: int) -> int:
+    """Whether an access touches single sectors of lines that do not follow each other in even steps: those come to
+    L2's slices unevenly."""
+    if lines < 5:
+        return 0
+    step = lshr(stream[at + 2], 4) - lshr(stream[at + 1], 4)
+    for k in range(2, lines):
+        off = lshr(stream[at + 1 + k], 4) - lshr(stream[at + k], 4) - step
+        if off > 1 or off < -1:
+            return 1
+    return 0
+
+
+@native
+def tag_cycles(stream: i64, at: int, lines: int, banks: int) -> int:
+    """How many cycles L1 takes to look up an access's lines: each bank of its tags, by the lines' last bits, one a
+    cycle."""
+    if lines < 2:
+        return lines
+    most = 0
+    for bank in range(banks):
+        found = 0
+        for k in range(lines):
+            if lshr(stream[at + 1 + k], 4) % banks == bank:
+                found += 1
+        most = max(most, found)
+    return most
+
+
+@native
+def unit_cycles(kind: int, stream: i64, at: int, event: int, m: f64) -> float:
+    """How long an access to global or local memory keeps the load/store unit."""
+    lines = stream[at] & 65535
+    waves = lshr(stream[at], 16) & 65535
+    cycles = float(lines)
+    if kind == K_GLOBAL_LOAD:
+        cycles = float(max(tag_cycles(stream, at, lines, int(m[M_TAGS])), waves))
+    elif event == 3 or kind == K_COPY:
+        cycles = float(max(lines, waves))
+    return max(1.0, cycles * m[M_LINE_CYCLES])
+
+
+@native
+def store_cost(stream: i64, at: int, width: int) -> float:
+    """What L2 takes for a store's sectors: twice as long if parts of them are left out, since it reads them first to
+    make their check bits anew."""
+    covered = 0
+    for k in range(stream[at] & 65535):
+        covered += popc(stream[at + 1 + k] & 15) * 32
+    return 2.0 if (stream[at] >> 32) * width < covered else 1.0
 
 
 @native
@@ -174,24 +243,19 @@ def memory(
     known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, event: int, width: int,
 ) -> None:  # fmt: skip
     """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
-    head = stream[at]
-    lines = head & 65535
-    waves = lshr(head, 16) & 65535
+    lines = stream[at] & 65535
+    waves = lshr(stream[at], 16) & 65535
     begin = max(queues[2], start)
-    cycles = max(1.0, lines * m[M_LINE_CYCLES])
-    if event == 3:
-        cycles = max(cycles, float(waves) * m[M_LINE_CYCLES])
+    cycles = unit_cycles(kind, stream, at, event, m)
     ready = begin + cycles + m[M_L1_LATENCY]
     clock = int(begin)
     missed = 0
-    cost = 1.0
+    cost = store_cost(stream, at, width) if kind == K_GLOBAL_STORE else 1.0
     rate = m[M_L2_BYTES]
-    if kind == K_GLOBAL_STORE:
-        covered = 0
-        for k in range(lines):
-            covered += popc(stream[at + 1 + k] & 15) * 32
-        if (head >> 32) * width < covered:
-            cost = 2.0  # part of a sector: L2 reads it first, to make its check bits anew
+    far_apart = m[M_SCATTERED] if lines > 2 else 1.0
+    at_random = m[M_RANDOM] if is_irregular(stream, at, lines) else 1.0
+    used[U_LSU] = used[U_LSU] + cycles
+    sent = used[U_L2_SHARE]
     for k in range(lines):
         word = stream[at + 1 + k]
         line = lshr(word, 4)
@@ -200,29 +264,40 @@ def memory(
             ready = max(ready, begin + cycles + m[M_ACROSS])
             continue
         if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:
-            behind(line, sectors, begin + cycles, cost, rate, m, queues, known, size, ranges, shares, used)
+            behind(line, sectors, begin + cycles, cost, rate, 1.0, m, queues, known, size, ranges, shares, used)
         elif kind == K_GLOBAL_ATOMIC:
-            got = behind(line, sectors, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
+            got = behind(
+                line, sectors, begin + cycles, 0.0, rate / at_random, far_apart, m, queues, known, size, ranges, shares,
+                used,
+            )  # fmt: skip
             ready = max(ready, got + m[M_ATOMIC_LATENCY])
         else:
             had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
+            came = int(m[M_L1_SETS]) * int(m[M_L1_WAYS]) + lshr(had, 4)
             want = sectors & ~had
             used[U_L1_SECTORS] = used[U_L1_SECTORS] + popc(sectors)
-            used[U_L1_HITS] = used[U_L1_HITS] + popc(had)
+            used[U_L1_HITS] = used[U_L1_HITS] + popc(sectors & had)
+            if want != sectors:  # who asks for what is on its way waits for it
+                ready = max(ready, float(ages[came]))
             if want != 0:
                 missed = 1
-                got = behind(line, want, begin + cycles, 0.0, rate, m, queues, known, size, ranges, shares, used)
+                got = behind(
+                    line, want, begin + cycles, 0.0, rate / at_random, far_apart, m, queues, known, size, ranges,
+                    shares, used,
+                )  # fmt: skip
+                ages[came] = max(ages[came], int(got))
                 ready = max(ready, got)
+    in_turn = 0.0
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
-        queues[0] = queues[0] + max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
-    if kind == K_COPY:
-        cycles = max(cycles, float(waves) * m[M_LINE_CYCLES])
+        in_turn = max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
+        queues[0] = queues[0] + in_turn
+    if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:  # none lets the next access pass before it has gone to L2
+        cycles = max(cycles, used[U_L2_SHARE] - sent + in_turn)
     queues[2] = begin + cycles
-    if missed and queues[0] - m[M_BACKLOG] > queues[2]:
-        queues[2] = queues[0] - m[M_BACKLOG]
+    if missed and queues[0] - m[M_MISSES] > queues[2]:
+        queues[2] = queues[0] - m[M_MISSES]
     if queues[1] - m[M_BACKLOG] > queues[0]:
         queues[0] = queues[1] - m[M_BACKLOG]
-    used[U_LSU] = used[U_LSU] + cycles
     out[0] = begin + cycles
     out[1] = ready
 
@@ -493,7 +568,7 @@ def bulk_copy(
     for k in range(lines):
         entry = stream[at + 2 + k]
         sent = behind(
-            lshr(entry, 4), entry & 15, begin, store if way == BULK_STORE else 0.0, rate, m, queues, known, size,
+            lshr(entry, 4), entry & 15, begin, store if way == BULK_STORE else 0.0, rate, 1.0, m, queues, known, size,
             ranges, shares, used,
         )  # fmt: skip
         begin += m[M_BULK_LINE]
@@ -540,12 +615,12 @@ def set_boards(table: i64, i: int, times: f64, x: int, operands: float, done: fl
     """Set the scoreboards of an instruction: when its sources have been read, and when its result is there."""
     kind = table[i + T_KIND]
     board = table[i + T_WRITE]
-    if board < 6:
-        times[x + X_BOARD + board] = max(times[x + X_BOARD + board], done)
+    if board < 6 and done >= times[x + X_BOARD + board]:  # of several that share one, the last to come is waited for
+        times[x + X_BOARD + board] = done
         times[x + X_KIND + board] = wait
     board = table[i + T_READ]
     if board < 6 and operands > times[x + X_BOARD + board]:
-        near_by = table[i + T_PIPE] != P_MIO or kind == K_SHARED_STORE or kind == K_MIO
+        near_by = table[i + T_PIPE] != P_MIO or kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO
         times[x + X_BOARD + board] = operands
         times[x + X_KIND + board] = R_SHORT if near_by else R_LONG
 
@@ -623,6 +698,7 @@ def issue(
     i = warps[w + W_PC] * TABLE
     kind = table[i + T_KIND]
     times[x + X_NEXT] = now + max(1, table[i + T_STALL])
+    times[x + X_STALL] = times[x + X_NEXT]
     occupy(table, i, s, now, pipes, banks, used)
     done = now + table[i + T_LATENCY]
     operands = now + 2.0
@@ -661,7 +737,10 @@ def issue(
         out[2] = 0.0 if flags == 0 else (-2.0 if flags == 1 else -1.0)
         warps[w + W_BARRIER] = (lshr(stream[at], 16) & 255) | (lshr(stream[at], 44) << 8)
     elif kind == K_FENCE:
-        times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_FENCE])
+        until = now + m[M_FENCE]
+        if times[x + X_DRAINED] > 0.0:
+            until = max(until, times[x + X_DRAINED] + m[M_FENCE_STORED])
+        times[x + X_NEXT] = max(times[x + X_NEXT], until)
     elif kind == K_BRANCH and warps[w + W_LEFT] == 1:
         times[x + X_NEXT] = max(times[x + X_NEXT], now + m[M_BRANCH])
     set_boards(table, i, times, x, operands, done, wait)
@@ -680,11 +759,17 @@ def attribute(
     fixed -= fetching
     times[x + X_FETCH] = 0.0
     stalls[at + R_NO_INSTRUCTION] += fetching
+    counted = min(max(0.0, min(times[x + X_STALL], now) - since), fixed)
+    fixed -= counted
+    stalls[at + R_WAIT] += counted
     why = R_BRANCH if warps[w + W_AFTER] == 1 else (R_BARRIER if warps[w + W_AFTER] == 2 else R_WAIT)
     if warps[w + W_AFTER] == 3:
         why = R_MEMBAR
     stalls[at + why] += fixed
     most = fixed
+    if counted > most:
+        most = counted
+        why = R_WAIT
     if fetching > most:
         most = fetching
         why = R_NO_INSTRUCTION
@@ -698,7 +783,7 @@ def attribute(
         held = times[x + X_MATH + k] if k < 3 else times[x + X_BANKS]
         held = min(held, rest)
         rest -= held
-        cause = R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_NOT_SELECTED))
+        cause = R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_DISPATCH))
         stalls[at + cause] += held
         if held > most:
             most = held
@@ -751,6 +836,8 @@ def selected(
     """The warp of one scheduler that has waited longest among those that can issue; -1 for none."""
     best = -1
     age = 1.0e30
+    held_back = -1
+    held_age = 1.0e30
     for k in range(s, int(m[M_RESIDENT] * m[M_WARPS]), 4):
         t = readies[k]
         if t > now:
@@ -759,32 +846,36 @@ def selected(
         x = k * TIMES
         why = blocked(table, warps[k * WARP_WORDS + W_PC] * TABLE, now, s, m, pipes, banks, rings, heads)
         if why != 0:
-            held = X_BANKS
-            if why == R_MATH:
-                held = X_MATH
-            elif why == R_MIO:
-                held = X_MIO
-            elif why == R_LG:
-                held = X_LG
-            times[x + held] = times[x + held] + 1.0
             run[Z_ACTIVE] = 1.0
+            if why == R_MATH:
+                times[x + X_MATH] = times[x + X_MATH] + 1.0
+            elif why == R_MIO:
+                times[x + X_MIO] = times[x + X_MIO] + 1.0
+            elif why == R_LG:
+                times[x + X_LG] = times[x + X_LG] + 1.0
+            elif times[x + X_LAST] < held_age:
+                held_age = times[x + X_LAST]
+                held_back = k
         elif times[x + X_LAST] < age:
             age = times[x + X_LAST]
             best = k
+    if best < 0 and held_back >= 0:  # this one would have gone; the others would have been passed over
+        times[held_back * TIMES + X_BANKS] = times[held_back * TIMES + X_BANKS] + 1.0
     return best
 
 
 @native
 def retire(
     table: i64, stream: i64, first: i64, order: i64, warps: i64, times: f64, slots: i64, m: f64, readies: f64, run: f64,
-    marks: f64, ends: f64, k: int, now: float,
+    marks: f64, ends: f64, stalls: f64, k: int, now: float,
 ) -> None:  # fmt: skip
-    """A warp has ended; with the last one of its block the next block starts."""
+    """A warp has ended, and goes when its stores have left; with the last one of its block the next block starts."""
     per = int(m[M_WARPS])
     slot = warps[k * WARP_WORDS + W_SLOT]
     warps[k * WARP_WORDS + W_STATE] = GONE
     readies[k] = 1.0e30
     left = max(now + 1.0, times[k * TIMES + X_DRAINED])
+    stalls[(warps[k * WARP_WORDS + W_PC] - 1) * REASONS + R_DRAIN] += left - now - 1.0
     run[Z_END] = max(run[Z_END], left)
     slots[slot * SLOT_WORDS] = slots[slot * SLOT_WORDS] - 1
     if slots[slot * SLOT_WORDS] > 0:
@@ -837,7 +928,9 @@ def simulate(
             if warps[w + W_LEFT] == 0:
                 gone = 1 - next_run(stream, warps, w)
             if gone:
-                retire(table, stream, first, order, warps, times, slots, m, readies, run, marks, ends, best, now)
+                retire(
+                    table, stream, first, order, warps, times, slots, m, readies, run, marks, ends, stalls, best, now
+                )  # fmt: skip
             elif kind == K_BARRIER and out[2] != -1.0:
                 readies[best] = ready_time(table, warps, times, w, x)
                 park(table, warps, times, slots, readies, best, int(m[M_WARPS]), now, m, int(out[2]))

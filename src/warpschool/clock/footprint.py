@@ -8,10 +8,12 @@ from warpschool.clock.interpreter.layout import CHUNK_WORDS, EVENT_BULK, EVENT_S
 from warpschool.clock.native import i64, lshr, native
 from warpschool.clock.trace import BlockTrace
 
+_RECENT = 1 << 16
+
 
 @native
-def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: int) -> int:
-    """Write all entries that name lines; how many there are."""
+def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, recent: i64) -> int:
+    """Write all entries that name lines; how many there are. Those in `recent` stand there already."""
     found = 0
     for warp in range(warps):
         chunk = first[warp]
@@ -34,9 +36,12 @@ def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: in
                 elif table[last] == EVENT_SYNC:
                     skipped = count
                 for k in range(skipped, count):
-                    if found < most:
-                        out[found] = stream[chunk * CHUNK_WORDS + at + 1 + k]
-                    found += 1
+                    entry = stream[chunk * CHUNK_WORDS + at + 1 + k]
+                    place = lshr(entry * 2654435761, 20) % _RECENT
+                    if recent[place] != entry:
+                        recent[place] = entry
+                        out[found] = entry
+                        found += 1
                 at += 1 + count
     return found
 
@@ -44,7 +49,8 @@ def _collect(stream: i64, first: i64, warps: int, table: i64, out: i64, most: in
 def entries(trace: BlockTrace) -> np.ndarray:
     """All entries of a trace that name lines, `line << 4 | sectors`, each once."""
     out = np.zeros(len(trace.stream), np.int64)
-    found = _collect(trace.stream, trace.first, len(trace.first), trace.events, out, len(out))
+    recent = np.zeros(_RECENT, np.int64)
+    found = _collect(trace.stream, trace.first, len(trace.first), trace.events, out, recent)
     return np.unique(out[:found])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from warpschool import model
 from warpschool.clock import core
+from warpschool.clock.blocks import Work, blocks_of_one, work_of
 from warpschool.clock.footprint import entries, relinked
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
@@ -41,6 +41,31 @@ class LaunchTime:
     issues: np.ndarray
 
 
+@dataclass(frozen=True)
+class Followed:
+    """What the warps of one multiprocessor do in a launch, which no constant of time changes.
+
+    Warp `w` of the blocks begins in chunk `first[w]` of `stream`; `order` is that in which the multiprocessor gets the
+    blocks, `mine` how many it gets in all, `left` for how many like those followed last there are the others. At a time
+    it has `resident` blocks, and `active` multiprocessors have one. For each array, between two of `ranges`, `shares`
+    is how many multiprocessors want each of its sectors; `footprint` are all bytes that are touched.
+    """
+
+    program: Program
+    launch: KernelLaunch
+    stream: np.ndarray
+    first: np.ndarray
+    order: Sequence[int]
+    mine: int
+    left: float
+    resident: int
+    active: int
+    ranges: np.ndarray
+    shares: np.ndarray
+    footprint: float
+    instructions: float
+
+
 def predict_launch(
     program: Program, launch: KernelLaunch, machine: Machine, *, warm: bool = False,
     watched: tuple[int, int] = (0, 0),
@@ -49,6 +74,11 @@ def predict_launch(
 
     Raises PathUnknown, LaunchError.
     """
+    return time_of(follow(program, launch, machine), machine, warm=warm, watched=watched)
+
+
+def follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed:
+    """Find out what the warps of one multiprocessor do. Raises PathUnknown, LaunchError."""
     if program.unmodelled:
         raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
     function = program.function
@@ -57,30 +87,48 @@ def predict_launch(
         shared_bytes=function.shared_bytes + launch.shared_bytes, gpu=machine.spec,
     )  # fmt: skip
     sms = int(machine["memory"]["sms"])
-    blocks = launch.blocks
-    mine = -(-blocks // sms)
-    resident = min(occupancy.blocks, mine)
+    tracer = Tracer(program, launch)
+    work = work_of(tracer)
+    numbers = blocks_of_one(work, launch, sms, occupancy.blocks)
+    resident = min(occupancy.blocks, len(numbers))
     if "warps" in machine.limits:
         resident = max(1, min(resident, int(machine.limits["warps"]) // launch.warps))
-    tracer = Tracer(program, launch)
-    traces, order = _followed(tracer, mine, sms, resident)
-    active = min(blocks, sms)
-    ranges, shares, footprint = _sharing(tracer, traces, mine, active)
-    run = _Run(program, launch, machine, resident, active, footprint, warm=warm)
-    used, stalls, issues = run.simulate(traces, order, ranges, shares, watched)
-    cycles = used[core.U_CYCLES]
-    if len(order) < mine:  # the rest goes on like the later half of what was followed
-        half = len(order) // 2
-        rate = (run.ends[len(order) - 1] - run.ends[half - 1]) / (len(order) - half) if half else cycles / len(order)
-        cycles += rate * (mine - len(order))
-    mhz = _mhz(program, machine, used)
-    cycles += float(machine["clock"]["warm_start" if warm else "cold_start"])
-    launch_us = float(machine["clock"]["launch_us"])
-    issued = _issued(tracer)
-    around = (launch_us - float(machine["clock"]["events_us"])) * mhz
+    traces, order = _followed(tracer, numbers, resident)
+    active = min(launch.blocks, sms)
+    ranges, shares, footprint = _sharing(tracer, traces, len(numbers), active)
+    left = _left(work, numbers, [traces[k].issued for k in order])
+    stream, first = _joined(traces)
+    return Followed(
+        program, launch, stream, first, order, len(numbers), left, resident, active, ranges, shares, footprint,
+        work.total,
+    )  # fmt: skip
+
+
+def time_of(
+    found: Followed, machine: Machine, *, warm: bool = False, watched: tuple[int, int] = (0, 0)
+) -> LaunchTime:
+    """How long a machine takes for what `follow` found on it, or on one with as many multiprocessors and registers.
+
+    Raises PathUnknown.
+    """
+    run = _Run(found, machine, warm=warm)
+    used, stalls, issues = run.simulate(watched)
+    cycles, followed = used[core.U_CYCLES], len(found.order)
+    if followed < found.mine:  # the rest goes on like the later half of what was followed
+        half = followed // 2
+        rate = (run.ends[followed - 1] - run.ends[half - 1]) / (followed - half) if half else cycles / followed
+        cycles += rate * found.left
+    mhz = _mhz(found.program, machine, used)
+    clock = machine["clock"]
+    start = float(clock["warm_start" if warm else "cold_start"])
+    # the first warps are there when their first instructions come, from L2 at best
+    stalls[0, core.R_NO_INSTRUCTION] += float(machine["latency"]["l2"]) * found.resident * found.launch.warps
+    launch_us = float(clock["launch_us"])
+    around = (launch_us - float(clock["events_us"])) * mhz
     return LaunchTime(
-        cycles=cycles + around, us=cycles / mhz + launch_us, blocks_followed=len(order), blocks_per_sm=mine,
-        resident=resident, instructions=issued, stalls=stalls, used=used, issues=issues,
+        cycles=cycles + start + around, us=(cycles + start) / mhz + launch_us, blocks_followed=followed,
+        blocks_per_sm=found.mine, resident=found.resident, instructions=found.instructions, stalls=stalls, used=used,
+        issues=issues,
     )  # fmt: skip
 
 
@@ -93,15 +141,9 @@ def _mhz(program: Program, machine: Machine, used: np.ndarray) -> float:
     return float(clock.get("warpgroup_mhz", clock["tensor_mhz"]) if of_groups else clock["tensor_mhz"])
 
 
-def _followed(
-    tracer: Tracer, mine: int, sms: int, resident: int
-) -> tuple[list[BlockTrace], list[int]]:
-    """The blocks that one multiprocessor would get, followed as far as the budget goes: at least one, better a full
-    set."""
+def _followed(tracer: Tracer, numbers: Sequence[int], resident: int) -> tuple[list[BlockTrace], list[int]]:
+    """These blocks, followed as far as the budget goes: at least one, better a full set."""
     launch = tracer.launch
-    numbers = [k * sms for k in range(mine) if k * sms < launch.blocks]
-    if len(numbers) < mine:
-        numbers.append(launch.blocks - 1)
     traces: list[BlockTrace] = []
     spent = 0
     for number in numbers:
@@ -110,30 +152,19 @@ def _followed(
         if spent + traces[-1].issued > _MOST_TRACED:
             break
     order = list(range(len(traces)))
-    least = min(mine, 2 * resident)
+    least = min(len(numbers), 2 * resident)
     while len(order) < least and spent < 3 * _MOST_TRACED:  # alike blocks again, elsewhere in memory they would be
         order.append(len(order) % len(traces))
         spent += traces[order[-1]].issued
     return traces, order
 
 
-_SAMPLED, _COUNTED = 24, 2_500_000
-"""Of blocks whose instructions are counted: the fewest; and how many instructions they may issue together."""
-
-
-def _issued(tracer: Tracer) -> float:
-    """Instructions that all warps issue: of all blocks where that is not too much, else of some, evenly spread by a
-    fixed draw."""
-    launch = tracer.launch
-    blocks = launch.blocks
-    draw = np.random.default_rng(blocks)
-    first = tracer.run(launch.block_at(blocks // 2)).issued
-    most = min(blocks, max(_SAMPLED, _COUNTED // (first + 500)))
-    if most == blocks:
-        return float(sum(tracer.run(launch.block_at(number)).issued for number in range(blocks)))
-    edges = np.linspace(0, blocks, most + 1).astype(int)
-    chosen = [int(draw.integers(low, high)) for low, high in pairwise(edges)]
-    return float(np.mean([tracer.run(launch.block_at(number)).issued for number in chosen])) * blocks
+def _left(work: Work, numbers: Sequence[int], issued: Sequence[int]) -> float:
+    """How many blocks like the later half of those that were followed are left."""
+    if work.is_even or work.each is None or len(issued) == len(numbers):
+        return float(len(numbers) - len(issued))
+    later = float(np.mean(issued[len(issued) // 2 :]))
+    return max(0.0, float(work.each[list(numbers)].sum()) - sum(issued)) / later
 
 
 def _sharing(
@@ -142,7 +173,8 @@ def _sharing(
     """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
     arrays = sorted({(address, data.nbytes) for address, data in tracer.launch.arrays if data.nbytes} | tracer.mapped())
     lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
-    sectors = np.bitwise_count(lines & 15) * 32.0
+    asked = lines & 15
+    sectors = np.bitwise_count(asked | (asked & 5) << 1 | asked >> 1 & 5) * 32.0  # DRAM brings two for one
     addresses = (lines >> 4) * _LINE
     ranges, shares, total = [], [], 0.0
     scale = mine / max(len(traces), 1) * active
@@ -158,19 +190,17 @@ def _sharing(
 
 
 class _Run:
-    def __init__(
-        self, program: Program, launch: KernelLaunch, machine: Machine, resident: int, active: int, footprint: float, *,
-        warm: bool,
-    ) -> None:  # fmt: skip
-        self.program, self.launch, self.resident = program, launch, resident
+    def __init__(self, found: Followed, machine: Machine, *, warm: bool) -> None:
+        self.found = found
+        program, launch, resident, active = found.program, found.launch, found.resident, found.active
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(48)
+        m = np.zeros(52)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
         dram = float(memory["dram_gb_per_s"]) / ghz / active
         l2 = min(float(memory["l2_read_bytes"]), float(memory["l2_read_bytes_all"]) / active)
-        cold = 0.0 if warm and footprint < 0.8 * memory["l2_bytes"] else 1.0
+        cold = 0.0 if warm and found.footprint < 0.8 * memory["l2_bytes"] else 1.0
         m[core.M_L1_LATENCY], m[core.M_L2_LATENCY] = latency["l1"], latency["l2"] - latency["l1"]
         m[core.M_DRAM_LATENCY], m[core.M_SHARED_LATENCY] = latency["dram"] - latency["l1"], latency["shared"]
         m[core.M_L2_BYTES], m[core.M_DRAM_BYTES] = l2, min(dram, float(memory["dram_bytes_one"]))
@@ -181,12 +211,15 @@ class _Run:
         m[core.M_L1_WAYS] = 4
         m[core.M_L1_SETS] = max(1, l1 // _LINE // 4)
         m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES] = issue["bank_window"], memory["line_cycles"]
-        m[core.M_BACKLOG] = memory["backlog"]
+        m[core.M_BACKLOG], m[core.M_TAGS] = memory["backlog"], memory["tags"]
+        m[core.M_MISSES] = max(1, l1) / l2  # L1 keeps a place for all that is to come
         m[core.M_RESIDENT], m[core.M_WARPS] = resident, launch.warps
         m[core.M_STORE_BYTES] = min(float(memory["store_bytes"]), float(memory["l2_write_bytes_all"]) / active)
         m[core.M_COLD], m[core.M_DRAM_WRITE] = cold, memory["dram_write_cost"] if cold else 0.0
+        m[core.M_SCATTERED], m[core.M_RANDOM] = memory["dram_scattered"], memory["l2_random"]
         m[core.M_ATOMIC_LATENCY], m[core.M_ATOMIC_CYCLES] = latency["atomic"], memory["atomic_cycles"]
         m[core.M_FENCE] = latency.get("fence_gpu", latency["l2"])
+        m[core.M_FENCE_STORED] = latency.get("fence_stored", m[core.M_FENCE] + latency["l2"])
         m[core.M_MOST_CYCLES] = 4e8
         if "bulk" in machine.tables:
             bulk = machine["bulk"]
@@ -202,14 +235,11 @@ class _Run:
         m[core.M_NEAR_LINE], m[core.M_FAR_LINE] = code["near_line"], code["far_line"]
         self.ends = np.zeros(1)
 
-    def simulate(
-        self, traces: Sequence[BlockTrace], order: Sequence[int], ranges: np.ndarray, shares: np.ndarray,
-        watched: tuple[int, int],
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
-        """What the units did (`core.U_*`), what warps waited for, by instruction, and what was issued while watched."""
-        stream, first = _joined(traces)
-        slots = self.resident * self.launch.warps
-        self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(shares)
+    def simulate(self, watched: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the units did (`core.U_*`), what warps waited for by instruction, and what was issued while watched."""
+        found, order = self.found, self.found.order
+        slots = found.resident * found.launch.warps
+        self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(found.shares)
         used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
         stalls = np.zeros((len(self.table), core.REASONS))
         lines = int(self.m[core.M_CODE_LINES])
@@ -219,15 +249,15 @@ class _Run:
         run = np.zeros(8)
         cache = int(self.m[core.M_L1_SETS] * self.m[core.M_L1_WAYS])
         took = core.simulate(
-            self.table.reshape(-1), stream, first, np.array(order, np.int64), np.zeros(slots * core.WARP_WORDS,
-            np.int64),
-            np.zeros(slots * core.TIMES), np.zeros(self.resident * core.SLOT_WORDS, np.int64), self.m,
+            self.table.reshape(-1), found.stream, found.first, np.array(order, np.int64),
+            np.zeros(slots * core.WARP_WORDS, np.int64),
+            np.zeros(slots * core.TIMES), np.zeros(found.resident * core.SLOT_WORDS, np.int64), self.m,
             np.zeros(4 * core.PIPES),
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
-            np.zeros(cache, np.int64), np.zeros(_KNOWN_LINES, np.int64), _KNOWN_LINES, ranges, shares, used,
-            np.zeros(4),
+            np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges,
+            found.shares, used, np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
-            log.reshape(-1), np.zeros(self.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
+            log.reshape(-1), np.zeros(found.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")

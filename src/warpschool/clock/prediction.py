@@ -20,7 +20,7 @@ import numpy as np
 
 from warpschool.clock import core
 from warpschool.clock.machine import NOT_VALIDATED, Machine, find_machine
-from warpschool.clock.predict import LaunchTime, predict_launch
+from warpschool.clock.predict import Followed, LaunchTime, follow, time_of
 from warpschool.clock.subject import IMPOSSIBLE, Part, Subject, planned, subject
 from warpschool.clock.trace import PathUnknown
 from warpschool.contract import Contract, Plan
@@ -179,8 +179,8 @@ class Prediction:
                 f"is that of predictions for {agreement().gpu}, which says little of this GPU."
             )
         parts.append(
-            "Not modelled: asynchronous copies by TMA, wgmma, clusters; power and clocks under load but for one step; "
-            "hashing of L2 and its halves; other kernels on the GPU. A prediction is no measurement and never graded."
+            "Not modelled: power and clocks under load but for one step; hashing of L2 and its halves; other kernels "
+            "on the GPU. A prediction is no measurement and never graded."
         )
         return "\n".join(parts)
 
@@ -246,24 +246,46 @@ def predict_subject(asked: Subject, machine: Machine, *, warm: bool = False) -> 
 
 
 def _predicted(part: Part, machine: Machine, *, warm: bool) -> LaunchPrediction:
-    kernel, program, launch = part.kernel, part.program, part.launch
-    if program is None:
-        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=part.reason)
+    return told(part, followed(part, machine), machine, warm=warm)
+
+
+def followed(part: Part, machine: Machine) -> Followed | str:
+    """What a launch's warps do, or why nobody knows."""
+    if part.program is None:
+        return part.reason
     try:
-        found = predict_launch(program, launch, machine, warm=warm)
-    except (PathUnknown, LaunchError) as error:
-        reason = f"{IMPOSSIBLE}: {error.message}" if isinstance(error, LaunchError) else error.message
-        return LaunchPrediction(kernel=kernel, grid=launch.grid, block=launch.block, us=None, reason=reason)
+        return follow(part.program, part.launch, machine)
+    except LaunchError as error:
+        return f"{IMPOSSIBLE}: {error.message}"
+    except PathUnknown as error:
+        return error.message
+
+
+def told(part: Part, what: Followed | str, machine: Machine, *, warm: bool = False) -> LaunchPrediction:
+    """The prediction of a launch of which `followed` found this."""
+    launch = part.launch
+    if not isinstance(what, str):
+        try:
+            return _told(part, what, machine, time_of(what, machine, warm=warm))
+        except PathUnknown as error:
+            what = error.message
+    return LaunchPrediction(kernel=part.kernel, grid=launch.grid, block=launch.block, us=None, reason=what)
+
+
+def _told(part: Part, what: Followed, machine: Machine, found: LaunchTime) -> LaunchPrediction:
+    launch, function = part.launch, what.program.function
     total = float(found.stalls.sum()) or 1.0
     by_line: dict[int, np.ndarray] = {}
-    for instruction, row in zip(program.function.code, found.stalls, strict=True):
+    for instruction, row in zip(function.code, found.stalls, strict=True):
         by_line[instruction.line] = by_line.get(instruction.line, 0.0) + row
     return LaunchPrediction(
-        kernel=kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
-        duration_us=found.us - float(machine["clock"]["events_us"]), registers=program.function.registers,
-        shared_bytes=program.function.shared_bytes + launch.shared_bytes,
-        active_warps=total / max(float(found.used[core.U_CYCLES]), 1.0), most_warps=machine.spec.sm.warps,
-        instructions=found.instructions, ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),
+        kernel=part.kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
+        duration_us=found.us - float(machine["clock"]["events_us"]), registers=function.registers,
+        shared_bytes=function.shared_bytes + launch.shared_bytes,
+        active_warps=total / (float(found.used[core.U_CYCLES]) + float(machine["latency"]["l2"])),
+        most_warps=machine.spec.sm.warps,
+        instructions=found.instructions,
+        ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),
         resident_blocks=found.resident, blocks_followed=found.blocks_followed, blocks_per_sm=found.blocks_per_sm,
         states=_shares(found.stalls.sum(0), total),
         lines={line: _shares(row, total) for line, row in sorted(by_line.items())},

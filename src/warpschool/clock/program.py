@@ -430,7 +430,7 @@ def _minmax3(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]
 
 
 def _setp(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
-    m = i.opcode.split(".")[1:]
+    m = [word for word in i.opcode.split(".")[1:] if word != "BF"]
     _set_results(f, _take_predicates(operands))
     inputs = [o for o in operands if _is_predicate(o)]
     floating = i.name.startswith("F")
@@ -444,6 +444,8 @@ def _setp(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -
     f[it.FLAGS] = how | (
         _UNORDERED * (unordered or word in ("NEU",)) if floating else 8 * ("U32" not in m) | 16 * ("EX" in m)
     )
+    if i.name == "FSET":
+        f[it.FLAGS] |= it.TO_REGISTER | it.AS_FLOAT * ("BF" in i.modifiers)
     f[it.IMM] = next((number for text, number in _BOOL.items() if text in m), 0)
     _set_inputs(f, inputs, (7, 0))
     return "64" not in m
@@ -577,6 +579,7 @@ _TABLE: dict[str, Any] = {
     "IMAD": _imad, "IADD3": _iadd3, "VIADD": _viadd, "LEA": _lea, "SHF": _shf, "LOP3": _lop3, "SEL": _select,
     "FSEL": _select, "MOV": _mov, "CS2R": _cs2r, "S2R": _s2r, "S2UR": _s2r, "IABS": _unary(it.OP_IABS),
     "VIMNMX": _minmax, "IMNMX": _minmax, "VIADDMNMX": _minmax, "VIMNMX3": _minmax3, "ISETP": _setp, "FSETP": _setp,
+    "FSET": _setp,
     "PRMT": _unary(it.OP_PRMT), "POPC": _unary(it.OP_POPC), "FLO": _unary(it.OP_FLO, {"S32": 1, "SH": 2}),
     "BREV": _unary(it.OP_BREV), "SGXT": _unary(it.OP_SGXT, {"S32": 1}), "BMSK": _unary(it.OP_BMSK), "PLOP3": _plop3,
     "P2R": _p2r, "R2P": _p2r, "VOTE": _vote, "VOTEU": _vote, "R2UR": _r2ur, "REDUX": _redux, "CREDUX": _redux,

@@ -18,7 +18,7 @@ from warpschool.clock.program import Program
 from warpschool.errors import WarpschoolError
 
 Dim3 = tuple[int, int, int]
-MOST_INSTRUCTIONS = 60_000_000
+MOST_INSTRUCTIONS = 15_000_000
 """Instructions of warps that one block may issue before it is given up."""
 
 

@@ -10,6 +10,7 @@ from warpschool.compile.compiler import (
     compile_cuda,
     compiler_report,
     find_compiler,
+    limit_compilations,
     parse_resources,
     resource_usage,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "find_compiler",
     "find_constants",
     "find_toolchain",
+    "limit_compilations",
     "override_constants",
     "parse_resources",
     "resource_usage",

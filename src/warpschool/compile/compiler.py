@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
 _EXPRESSION = re.compile(r"[\w:&*<>,()\s+-]+", re.ASCII)
-_DEFAULT_LIMITS = CompileLimits()
+_limits = [CompileLimits()]
 CHOICE = "WARPSCHOOL_COMPILER"
 """The variable that says which compiler "auto" is."""
 COMPILERS = ("auto", "nvrtc", "clang")
@@ -74,6 +74,11 @@ def find_compiler(which: str = "auto") -> Toolchain | ClangToolchain:
     raise ArgumentError(f"there is no compiler {chosen!r}", next_step=f"Compilers are called {', '.join(COMPILERS)}.")
 
 
+def limit_compilations(limits: CompileLimits) -> None:
+    """What a compilation of this process may use where nothing else is said."""
+    _limits[0] = limits
+
+
 def _clang() -> ClangToolchain:
     from warpschool.compile.clang import find_clang
 
@@ -87,7 +92,7 @@ def compile_cuda(
     options: Sequence[str] = (),
     constants: Mapping[str, int] | None = None,
     arch: str = DEFAULT_ARCH,
-    limits: CompileLimits = _DEFAULT_LIMITS,
+    limits: CompileLimits | None = None,
     compiler: str = "auto",
     expressions: Sequence[str] = (),
 ) -> Compiled:
@@ -111,7 +116,7 @@ def resource_usage(
     options: Sequence[str] = (),
     constants: Mapping[str, int] | None = None,
     arch: str = "sm_80",
-    limits: CompileLimits = _DEFAULT_LIMITS,
+    limits: CompileLimits | None = None,
     compiler: str = "auto",
     expressions: Sequence[str] = (),
 ) -> dict[str, Resources]:
@@ -196,7 +201,7 @@ class _Job:
         options: Sequence[str],
         constants: Mapping[str, int] | None,
         arch: str,
-        limits: CompileLimits,
+        limits: CompileLimits | None,
         compiler: str = "auto",
         expressions: Sequence[str] = (),
     ) -> None:
@@ -205,13 +210,13 @@ class _Job:
             self.name = "kernel.cu"
         if not _ARCH.fullmatch(arch):
             raise CompileError(f"{arch!r} is not an architecture; write compute_80 or sm_80, for example")
-        self.arch, self.limits = arch, limits
+        self.arch, self.limits = arch, limits or _limits[0]
         try:
             size = len(source.encode())
         except UnicodeEncodeError:
             raise CompileError(f"{self.name}: the source is not valid Unicode text") from None
-        if size > limits.source_bytes:
-            raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {limits.source_bytes}")
+        if size > self.limits.source_bytes:
+            raise CompileLimitError(f"{self.name}: {size} bytes of source; the limit is {self.limits.source_bytes}")
         self.options = check_options(options)
         self.source = override_constants(normalise(source), constants, name=self.name)
         self.toolchain = find_compiler(compiler)

@@ -78,11 +78,12 @@ def _run_missing(
 def _here(jobs: list[Job], workers: int) -> Iterator[Iterator[tuple[Job, Outcome]]]:
     """Jobs with their outcomes, so many at once on this machine; all work is done in children, threads wait for them.
 
-    Whoever leaves before the end ends what is at work.
+    One more is at hand, so that no thread waits until an outcome has been stored. Whoever leaves before the end ends
+    what is at work.
     """
     waiting = iter(jobs)
     with ThreadPoolExecutor(workers, thread_name_prefix="job") as threads:
-        running = {threads.submit(run_job, job): job for job in itertools.islice(waiting, workers)}
+        running = {threads.submit(run_job, job): job for job in itertools.islice(waiting, workers + 1)}
 
         def finished() -> Iterator[tuple[Job, Outcome]]:
             while running:
@@ -95,6 +96,7 @@ def _here(jobs: list[Job], workers: int) -> Iterator[Iterator[tuple[Job, Outcome
         try:
             yield finished()
         finally:
+            running = {future: job for future, job in running.items() if not future.cancel()}
             nursery.close()
             while running and wait(running, timeout=_END_S).not_done:
                 end_children()

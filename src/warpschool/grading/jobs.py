@@ -24,7 +24,7 @@ from warpschool.atomic import replace_file
 from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import GradingError, OutputError
-from warpschool.grading.limits import Limits
+from warpschool.grading.limits import COMPILER_BYTES, Limits
 from warpschool.grading.result import CellOutcome, Drawing, Result
 from warpschool.grading.runner import (
     cases_of,
@@ -42,7 +42,9 @@ FORMAT = 2
 ATTEMPTS = 3
 """How often a job is tried whose outcome is a fault of the grader."""
 ORIGIN = "submission"
-BATCH_LIMITS = Limits(memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20, may_cache=False)
+BATCH_LIMITS = Limits(
+    memory_bytes=8 << 30, threads=1, resident_bytes=800 << 20, compiler_bytes=COMPILER_BYTES, may_cache=False
+)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from time import sleep  # this one: students' Python gets another
 from typing import Any
 
 from ptxsim import system
+from warpschool.compile import CompileLimits, limit_compilations
 
 _WATCH_S = 0.02
 CPU_S, WALL_S = 900, 14400.0
@@ -27,6 +28,11 @@ CPU_S, WALL_S = 900, 14400.0
 docs/reference/verdicts.md has the margins: the slowest right check takes 35 s of processor time, and what counts allow
 ends within a tenth of the limit. Elapsed time, which other programs stretch, is for a child that hangs: its end
 is the grader's fault, never a student's.
+"""
+COMPILER_BYTES = 704 << 20
+"""Address space of the compiler in a class's checks: with its check it stays below 800 MB of memory.
+
+The most that a right source is known to take, cooperative groups and `cuda::barrier` in one, are 624 MB.
 """
 FAULT = 70
 """How a check's process ends that has a result, but one in which the grader failed as nobody foresaw."""
@@ -37,7 +43,8 @@ class Limits:
     """`wall_s` is kept by the parent; the others by the kernel. `memory_bytes` is address space, simulator only.
 
     `threads` of the simulator, 0 for as many as there are cores; `resident_bytes` is the most memory in use at any
-    moment, 0 for no limit; without `may_cache` what was compiled is not kept for another check of the same source.
+    moment, 0 for no limit; `compiler_bytes` is the compiler's address space; without `may_cache` what was compiled is
+    not kept for another check of the same source.
     """
 
     wall_s: float = WALL_S
@@ -46,11 +53,13 @@ class Limits:
     file_bytes: int = 64 << 20
     threads: int = 0
     resident_bytes: int = 0
+    compiler_bytes: int = CompileLimits.memory_bytes
     may_cache: bool = True
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""
         system.limit(cpu_s=self.cpu_s, cpu_grace_s=5, file_bytes=self.file_bytes)
+        limit_compilations(CompileLimits(memory_bytes=self.compiler_bytes))
         if self.resident_bytes:
             log = os.dup(2)  # pytest puts a file of its own in the place of stderr while tests run
             threading.Thread(target=self._watch_memory, args=(log,), daemon=True).start()

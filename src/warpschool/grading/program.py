@@ -11,9 +11,12 @@ simulator, in this process.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import math
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -36,6 +39,7 @@ from warpschool.grading.program_build import (
     DEVICE_BYTES,
     FILE_BYTES,
     ProgramFile,
+    build_program,
     confined_command,
     launcher_environment,
 )
@@ -44,6 +48,7 @@ from warpschool.grading.secret import in_secret_case
 from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, STEP_LIMIT, TRANSLATION_LIMIT, WORK_LIMIT
 from warpschool.grading.verdicts import Case, Judgement, Verdict, readable, verdict_of_hazard
 from warpschool.harness.compare import compare, tolerance_for
+from warpschool.harness.source import Source
 from warpschool.programs.report import Call, HostFrame, Note, ProgramReport
 from warpschool.programs.run import LINE, Recording, make_report, make_session
 from warpschool.programs.session import Budget, Fault
@@ -353,6 +358,14 @@ def load_program(source: bytes, name: str, file: ProgramFile) -> ProgramSubmissi
     if file.verdict:
         raise Judgement(Verdict(file.verdict), file.said, line=file.line)
     return ProgramSubmission(source, name, file)
+
+
+@functools.lru_cache(maxsize=16)
+def built_program(data: bytes, name: str) -> ProgramSubmission:
+    """A program for whoever looks at it outside of a check; raises Judgement where it cannot be built."""
+    folder = Path(tempfile.mkdtemp(prefix="warpschool-program-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return load_program(data, name, build_program(Source(data, name, "notebook"), folder, must=False, may_cache=True))
 
 
 def _without_folders(note: Note) -> Note:

@@ -25,7 +25,7 @@ from warpschool.course import Course
 from warpschool.grading.assignment import kernel_step
 from warpschool.grading.calls import encoded
 from warpschool.grading.handin import safe_png
-from warpschool.grading.limits import EXIT_CODE, MOST_SLEEP_S, MOST_STEPS, Limits
+from warpschool.grading.limits import COMPILER_BYTES, EXIT_CODE, MOST_SLEEP_S, MOST_STEPS, Limits
 from warpschool.grading.result import CellOutcome, Drawing
 from warpschool.grading.runner import readable_of
 from warpschool.grading.sandbox import Finished, bubblewrap_problem, cell_environment, run_isolated, serving
@@ -33,7 +33,10 @@ from warpschool.grading.secret import secret_of
 from warpschool.grading.verdicts import Verdict, readable
 
 CHILD = "warpschool.grading.python_child"
-LIMITS = Limits(cpu_s=60, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20)
+LIMITS = Limits(
+    cpu_s=60, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20,
+    compiler_bytes=COMPILER_BYTES,
+)  # fmt: skip
 MOST_PICTURES = 4
 AS_DATA = "the student's Python was read as data, not run"
 SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran outside of it"

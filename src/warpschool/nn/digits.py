@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,28 @@ class Split:
     def pixels(self, dtype: npt.DTypeLike = np.float32) -> np.ndarray:
         """Return the images as a network takes them: [N,1,28,28], 0 for paper and 1 for ink."""
         return (self.images[:, None].astype(np.float32) / 255).astype(dtype)
+
+    def drawn(self, order: np.ndarray, shift: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return these images and their labels for training, each image moved by up to `shift` pixels each way."""
+        moved = shifted(self.images[order], shift, rng)
+        return moved.astype(np.float32)[:, None] / np.float32(255), self.labels[order].astype(np.int32)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a checkpoint says of what was trained on."""
+        return {"images": len(self)}
+
+
+def shifted(images: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Return images [N,H,W], each moved by -most to most pixels down and across; what comes in is 0."""
+    if not most:
+        return images
+    count, height, width = images.shape
+    padded = np.pad(images, ((0, 0), (most, most), (most, most)))
+    down, across = rng.integers(0, 2 * most + 1, (2, count))
+    rows = down[:, None] + np.arange(height)
+    cols = across[:, None] + np.arange(width)
+    return padded[np.arange(count)[:, None, None], rows[:, :, None], cols[:, None, :]]
 
 
 @dataclass(frozen=True, eq=False)

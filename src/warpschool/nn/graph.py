@@ -166,6 +166,8 @@ class Traced:
     x: GraphArray
     y: GraphArray
     saved: Mapping[str, GraphArray]
+    inside: tuple[Traced, ...] = ()
+    """the layers that it is made of, in order"""
 
 
 class Graph:
@@ -252,10 +254,11 @@ class TrainingGraph(Graph):
 
     def gradients(self, layer: str) -> dict[str, GraphArray]:
         """Return the parts of the gradients of a layer's weights, "dw", and of its bias, "db"."""
-        return {
-            own: replace(self.places[f"{layer}.{what}"], name="gradients")
-            for own, what in (("dw", "weight"), ("db", "bias"))
-        }
+        return {own: self.gradient(f"{layer}.{what}") for own, what in (("dw", "weight"), ("db", "bias"))}
+
+    def gradient(self, parameter: str) -> GraphArray:
+        """Return the gradient's part for a parameter."""
+        return replace(self.places[parameter], name="gradients")
 
     def flat(self, values: Mapping[str, npt.ArrayLike]) -> np.ndarray:
         """Return values by parameter as one array; what lies between them is 0. Raises ArgumentError."""

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
 from warpschool.errors import ArgumentError
+from warpschool.nn.flipped import flip
 from warpschool.nn.graph import Graph, GraphArray, Traced, TrainingGraph
 from warpschool.nn.references import Convolution
 from warpschool.nn.winograd import Matrices, kernel_sizes, matrices, pooled_results, sources
@@ -54,6 +55,13 @@ def forward(
     for layer in layers:
         value = layer.forward(graph, value)
     return value
+
+
+def backward(graph: TrainingGraph, tape: Sequence[Traced], slope: GraphArray) -> GraphArray:
+    """Append the way back through layers, given the slope of what the last gives; returns that of the input."""
+    for traced, before in zip(reversed(tape), [*reversed(tape[:-1]), None], strict=True):
+        slope = traced.layer.backward(graph, traced, slope, before)
+    return slope
 
 
 def image_sizes(value: GraphArray, layer: str) -> dict[str, int]:
@@ -116,6 +124,8 @@ class Convolve(KernelLayer, Windows):
     """A convolution by one file of lab 08 with arrays x, w, y."""
 
     step: str = "lab08_convolution/07_implicit_gemm"
+    backward_step: str = TRAINING + "04_conv_backward_data"
+    """that file, or one of lab 08 with arrays x, w, y, which gets the filters turned round"""
 
     def forward(self, graph: Graph, x: GraphArray) -> GraphArray:
         problem = self.problem(x)
@@ -133,9 +143,30 @@ class Convolve(KernelLayer, Windows):
         if before is None:
             return dy  # nobody asks for the slope of the images
         dx = graph.array(f"{x.name}.slope", x.shape)
-        arrays = {"dy": dy, "w": traced.saved["w"], "dx": dx}
-        graph.call(TRAINING + "04_conv_backward_data", sizes, arrays, layer=self.name)
+        if self.backward_step == type(self).backward_step:
+            arrays = {"dy": dy, "w": traced.saved["w"], "dx": dx}
+            graph.call(self.backward_step, sizes, arrays, layer=self.name)
+        else:
+            self._convolve_back(graph, traced.saved["w"], dy, dx)
         return dx
+
+    def _convolve_back(self, graph: TrainingGraph, w: GraphArray, dy: GraphArray, dx: GraphArray) -> None:
+        """The slopes of the images as a convolution of those of the results."""
+        if self.stride != 1 or self.pad >= self.size:
+            raise ArgumentError(
+                f"{self.name}: a convolution with stride {self.stride} and pad {self.pad} is no convolution backwards",
+                next_step=f"Leave backward_step at {type(self).backward_step}.",
+            )
+        filters, channels, rows, cols = w.shape
+        flipped = graph.array(f"{self.name}.flipped", (channels, filters, rows, cols))
+        sizes = {"F": filters, "C": channels, "R": rows, "S": cols}
+        graph.call(flip(), sizes, {"w": w, "flipped": flipped}, layer=self.name)
+        batch, _, height, width = dy.shape
+        back = Convolution(
+            batch=batch, channels=filters, height=height, width=width, filters=channels, rows=rows, cols=cols,
+            pad=rows - 1 - self.pad,
+        )  # fmt: skip
+        graph.call(self.backward_step, back.sizes, {"x": dy, "w": flipped, "y": dx}, layer=self.name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,7 @@ from warpschool.nn.layers import (
     Layer,
     MaxPool,
     WinogradPool,
+    backward,
     forward,
 )
 from warpschool.nn.session import Kernels, Session
@@ -57,6 +58,9 @@ one; the second convolution by Winograd's method with the rest in its last trans
 BATCH = 100
 """Images at a time on the simulator."""
 GPU_BATCH = 10_000
+_PREPARED = 32
+"""Batches from which on kernels are compiled, for checks and without, before they run: fewer are done sooner by the
+simulator's own way, which begins at once and compiles what turns out to run for long."""
 
 
 def digits_layers(form: str = "fused", *, labels: bool = True) -> tuple[Layer, ...]:
@@ -125,7 +129,7 @@ def training_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
             waiting = None
         elif isinstance(layer, BiasRelu):
             waiting = layer
-        elif isinstance(layer, (Convolve, FullyConnected, BiasReluPool)):
+        elif hasattr(layer, "backward"):
             found.append(layer)
         else:
             raise ArgumentError(
@@ -137,26 +141,28 @@ def training_layers(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def build_training(layers: Sequence[Layer], batch: int, image_shape: Sequence[int]) -> TrainingGraph:
+def build_training(
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, dtype: npt.DTypeLike = np.float32
+) -> TrainingGraph:
     """Return the graph of one step: inputs "x" and "label", outputs "loss" and "scores", and "gradients".
 
     Raises ArgumentError for layers that have no backward pass, and for sizes that do not fit.
     """
-    return training_graph(training_layers(layers), batch, image_shape)
+    return training_graph(training_layers(layers), batch, image_shape, dtype=dtype)
 
 
 def training_graph(
-    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, loss: bool = True
-) -> TrainingGraph:
+    layers: Sequence[Layer], batch: int, image_shape: Sequence[int], *, loss: bool = True,
+    dtype: npt.DTypeLike = np.float32,
+) -> TrainingGraph:  # fmt: skip
     """The same of layers that know their way back. Without `loss` the slope of the scores is an input."""
-    parameters = build(layers, batch, image_shape).parameters
+    parameters = build(layers, batch, image_shape, dtype=dtype).parameters
     graph = TrainingGraph({name: value.shape for name, value in parameters.items()})
-    scores = graph.output(forward(graph, layers, batch, image_shape))
+    scores = graph.output(forward(graph, layers, batch, image_shape, dtype))
     if len(scores.shape) != 2:
         raise ArgumentError(f"the network ends with {list(scores.shape)}, not with scores [BATCH,CLASSES]")
     slope = _append_loss(graph, scores) if loss else graph.input(f"{scores.name}.slope", scores.shape)
-    for traced, before in zip(reversed(graph.tape), [*reversed(graph.tape[:-1]), None], strict=True):
-        slope = traced.layer.backward(graph, traced, slope, before)
+    backward(graph, graph.tape, slope)
     return graph
 
 
@@ -230,12 +236,13 @@ class Network:
         size = batch or (GPU_BATCH if self.kernels.device.measures_time else BATCH)
         parts = [x[first : first + size] for first in range(0, len(x), size)]
         with show_progress(len(x), "reading", unit="images", shown=progress) as bar:
-            found = [self._one(part, bar, again=len(x) >= 2 * size) for part in parts]
+            found = [self._one(part, bar, prepared=len(parts) >= _PREPARED) for part in parts]
         return np.concatenate(found) if found else np.empty(0, np.int32)
 
-    def _one(self, x: np.ndarray, bar: Bar, *, again: bool) -> np.ndarray:
+    def _one(self, x: np.ndarray, bar: Bar, *, prepared: bool) -> np.ndarray:
         session = self.session(len(x))
-        session.prepare(relaxed=again, told=partial(bar.beside, "compiling", unit="kernels"))
+        if prepared:
+            session.prepare(relaxed=True, told=partial(bar.beside, "compiling", unit="kernels"))
         try:
             found = self._read(session, x)
         except BaseException:

@@ -32,6 +32,7 @@ from warpschool.device.protocol import Device, Dim3
 from warpschool.errors import ArgumentError
 from warpschool.harness.launcher import Program
 from warpschool.nn.graph import Arena, Graph, GraphArray, KernelCall, lifetimes, plan, scratch_name
+from warpschool.nn.small_batches import tiles
 from warpschool.suggest import did_you_mean
 
 # ---------------------------------------------------------------- preparing kernels
@@ -158,12 +159,17 @@ class Kernels:
 
     def program(self, call: KernelCall) -> Program:
         """Return the compiled file of a call."""
-        key = (call.kernel if isinstance(call.kernel, str) else call.kernel.source, call.constants)
+        constants = self._constants(call)
+        key = (call.kernel if isinstance(call.kernel, str) else call.kernel.source, tuple(sorted(constants.items())))
         if key not in self._programs:
-            self._programs[key] = Program(
-                self.contract(call.kernel), device=self.device, constants=dict(call.constants)
-            )
+            self._programs[key] = Program(self.contract(call.kernel), device=self.device, constants=constants)
         return self._programs[key]
+
+    def _constants(self, call: KernelCall) -> dict[str, int]:
+        """The call's own; on a GPU a reference gets tiles that suit the call's sizes, too."""
+        if self.origin(call) != "reference" or not self.device.measures_time:
+            return dict(call.constants)
+        return tiles(call, self.contract(call.kernel), self.device.spec.sms)
 
     def origin(self, call: KernelCall) -> str:
         """Say whose kernel a call runs: "yours", "reference" or "written by a program"."""
@@ -342,6 +348,18 @@ class Session:
     def hazards(self) -> tuple[Any, ...]:
         """All hazards of the last run. Raises NotMeasured on a device that looks for none."""
         return tuple(h for _, launches in self.launches for launch in launches for h in launch.hazards)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether the last run was launches alone: nothing was zeroed, and no constants were filled."""
+        return all(bound.repeats for bound in self._bound)
+
+    def parts(self) -> Iterator[tuple[Contract, Mapping[str, DeviceArray], Launch]]:
+        """Each launch of the last run that a further run repeats, with its file and the arrays by that file's names."""
+        for bound in self._bound:
+            if not bound.call.once:
+                for launch in bound.launches:
+                    yield bound.program.contract, bound.arrays, launch
 
     def again(self, layer: str) -> Callable[[], Any]:
         """Return a function that launches one layer's kernels once more, on whatever the arrays hold now."""

@@ -7,7 +7,8 @@
     trainer.parameters["conv1.weight"]; trainer.gradients["conv1.weight"]
 
 Every launch is one of the kernels passed in; nothing else changes a number on the device. The simulator checks the
-first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed.
+first step for hazards and runs the others unchecked. On a GPU a step's launches are recorded once and replayed, those
+that need nothing of each other side by side.
 
 What a run does next follows from its settings, parameters, optimizer and place alone: random numbers are drawn anew for
 each epoch from (seed, epoch). So a run that goes on from a checkpoint computes what it would have computed anyway.
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 from zipfile import BadZipFile
 
 import numpy as np
@@ -38,6 +39,7 @@ from warpschool.nn.graph import KernelCall, TrainingGraph
 from warpschool.nn.layers import Argmax, Layer
 from warpschool.nn.network import PIXELS, build, build_training
 from warpschool.nn.session import Kernels, Session
+from warpschool.nn.side_by_side import QUEUES, may_lie_apart, record
 from warpschool.show.progress import progress as show_progress
 
 # ---------------------------------------------------------------- optimizers
@@ -127,7 +129,7 @@ class Checkpoint:
     optimizer: Mapping[str, np.ndarray]
     """the optimizer's own arrays, by name"""
     losses: np.ndarray
-    """loss of each image of this epoch so far, in the order of training"""
+    """loss of each label of this epoch so far, in the order of training"""
     history: list[dict[str, Any]] = field(default_factory=list)
     """what was said about the epochs before"""
 
@@ -167,6 +169,19 @@ def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Checkpoint:
 
 
 # ---------------------------------------------------------------- steps and runs
+
+
+class Examples(Protocol):
+    """What there is to train on."""
+
+    def __len__(self) -> int: ...
+
+    def drawn(self, order: np.ndarray, shift: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Return these examples as the network takes them, and their labels (int32), one or more for each."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What must be the same for a run to go on."""
 
 
 TEST_BATCH = {"sim": 100, "gpu": 1000}
@@ -218,18 +233,6 @@ def first_parameters(places: Mapping[str, Sequence[int]], seed: int) -> dict[str
         scale = 0.0 if name.endswith(".bias") else math.sqrt(2 / inputs)
         values[name] = (rng.standard_normal(shape) * scale).astype(np.float32)
     return values
-
-
-def shifted(images: np.ndarray, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Return images [N,H,W], each moved by -most to most pixels down and across; what comes in is 0."""
-    if not most:
-        return images
-    count, height, width = images.shape
-    padded = np.pad(images, ((0, 0), (most, most), (most, most)))
-    down, across = rng.integers(0, 2 * most + 1, (2, count))
-    rows = down[:, None] + np.arange(height)
-    cols = across[:, None] + np.arange(width)
-    return padded[np.arange(count)[:, None, None], rows[:, :, None], cols[:, None, :]]
 
 
 class InTraining:
@@ -286,8 +289,8 @@ class InTraining:
 class Trainer(InTraining):
     """A network in training on one device; `parameters`: where to begin instead of at random weights.
 
-    `always_check`: let the simulator check every step for hazards, not the first alone.
-    Raises ArgumentError for layers that have no backward pass.
+    `always_check`: let the simulator check every step for hazards, not the first alone. `queues`: how many kernels of a
+    step may run at once on a GPU, at most. Raises ArgumentError for layers that have no backward pass.
     """
 
     updater: Updater
@@ -295,15 +298,16 @@ class Trainer(InTraining):
     def __init__(
         self, layers: Sequence[Layer], kernels: Kernels, settings: Settings, *,
         parameters: Mapping[str, npt.ArrayLike] | None = None, image_shape: Sequence[int] = PIXELS,
-        always_check: bool = False,
+        dtype: npt.DTypeLike = np.float32, always_check: bool = False, queues: int = QUEUES,
     ) -> None:  # fmt: skip
-        graph = build_training(layers, settings.batch, image_shape)
+        graph = build_training(layers, settings.batch, image_shape, dtype=dtype)
         start = parameters or first_parameters({n: p.shape for n, p in graph.places.items()}, settings.seed)
         self._stream = kernels.device.Stream(non_blocking=True) if kernels.device.measures_time else None
-        super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream)
+        guarded = True if self._stream is not None and queues > 1 and may_lie_apart(graph) else None
+        super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream, guarded=guarded)
         self.layers, self.kernels, self.settings = tuple(layers), kernels, settings
         self.image_shape = tuple(image_shape)
-        self._settled, self._always_check = False, always_check
+        self._settled, self._always_check, self._queues = False, always_check, queues
         self._recorded: Any = None
         self._testing: Session | None = None
 
@@ -311,7 +315,7 @@ class Trainer(InTraining):
 
     def step(self, images: npt.ArrayLike, labels: npt.ArrayLike, *, rate: float | None = None) -> float:
         """Make one step with a batch [BATCH,C,H,W] and return its mean loss before the step."""
-        x = self.device.asarray(np.ascontiguousarray(images, np.float32))
+        x = self.device.asarray(np.ascontiguousarray(images, self.session["x"].dtype))
         label = self.device.asarray(np.ascontiguousarray(labels, np.int32))
         self._join(before=True)  # the copies run in the current stream, for which the trainer's own does not wait
         self.run_step(x, label, rate)
@@ -338,7 +342,7 @@ class Trainer(InTraining):
         """Enqueue one step with a batch that is on the device."""
         with self._stream or nullcontext():
             self.session["x"].native[...] = x.native.reshape(self.session["x"].shape)
-            self.session["label"].native[...] = label.native
+            self.session["label"].native[...] = label.native.reshape(self.session["label"].shape)
             if self._recorded is not None:
                 self._recorded.launch(stream=self._stream)
             else:
@@ -361,19 +365,16 @@ class Trainer(InTraining):
                 self.session.relax()
                 self.updater.relax()
         elif self._stream is not None:
-            with self._stream:
-                self._stream.begin_capture()
-                self.session.run()
-                self._recorded = self._stream.end_capture()
+            self._recorded = record(self.session, self._stream, self._queues)
 
     # ---------------------------------------------------------------- a run
 
     def fit(
-        self, train: Split, *, test: Split | None = None, checkpoint: Path | None = None, every: int = 0,
+        self, train: Examples, *, test: Split | None = None, checkpoint: Path | None = None, every: int = 0,
         progress: bool = False, on_step: Callable[[int, float], None] | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> list[Epoch]:  # fmt: skip
-        """Train for all epochs and say what was seen in each; images that fill no batch sit out an epoch.
+        """Train for all epochs and say what was seen in each; examples that fill no batch sit out an epoch.
 
         `checkpoint`: a file that is written after every epoch, and after every `every` steps; where it exists the run
         goes on from there, to the same numbers. Ctrl-C writes it, too. `on_step` gets the number of the step and the
@@ -381,7 +382,7 @@ class Trainer(InTraining):
         """
         per_epoch = len(train) // self.settings.batch
         if not per_epoch:
-            raise ArgumentError(f"{len(train)} images fill no batch of {self.settings.batch}")
+            raise ArgumentError(f"{len(train)} examples fill no batch of {self.settings.batch}")
         run = _TrainingRun(self, train, per_epoch, checkpoint, every)
         steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
         with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
@@ -427,15 +428,16 @@ class Trainer(InTraining):
 
 
 class _TrainingRun:
-    """A trainer on its way through epochs: which images come when, and what a checkpoint must hold."""
+    """A trainer on its way through epochs: which examples come when, and what a checkpoint must hold."""
 
-    def __init__(self, trainer: Trainer, train: Split, per_epoch: int, path: Path | None, every: int) -> None:
+    def __init__(self, trainer: Trainer, train: Examples, per_epoch: int, path: Path | None, every: int) -> None:
         self.trainer, self.train, self.per_epoch, self.path, self.every = trainer, train, per_epoch, path, every
         self.settings = trainer.settings
         self.epoch = self.first_step = self.done = 0
         self.history: list[Epoch] = []
-        batch = self.settings.batch
-        self.losses = trainer.device.empty((per_epoch * batch,), np.float32, name="losses")
+        self.each = trainer.session["loss"].size
+        """losses of a step: one for each label"""
+        self.losses = trainer.device.empty((per_epoch * self.each,), np.float32, name="losses")
         if path is not None and path.exists():
             self._restore(load_checkpoint(path, self._about()))
 
@@ -445,7 +447,7 @@ class _TrainingRun:
         places = {name: list(place.shape) for name, place in self.trainer.graph.places.items()}
         return {
             **asdict(self.settings), "optimizer": {"name": type(optimizer).__name__, **asdict(optimizer)},
-            "images": len(self.train), "parameters": places,
+            **self.train.about, "parameters": places,
         }  # fmt: skip
 
     def _restore(self, state: Checkpoint) -> None:
@@ -465,9 +467,8 @@ class _TrainingRun:
         batch, device = self.settings.batch, self.trainer.device
         rng = np.random.default_rng([self.settings.seed, 1, epoch])
         order = rng.permutation(len(self.train))[: self.per_epoch * batch]
-        pixels = shifted(self.train.images[order], self.settings.shift, rng)
-        x = device.asarray(pixels.astype(np.float32)[:, None] / np.float32(255), name="images")
-        label = device.asarray(self.train.labels[order].astype(np.int32), name="labels")
+        examples, labels = self.train.drawn(order, self.settings.shift, rng)
+        x, label = device.asarray(examples, name="examples"), device.asarray(labels, name="labels")
         starts = range(self.first_step * batch, len(order), batch)
         return [(x[first : first + batch], label[first : first + batch]) for first in starts]
 
@@ -475,7 +476,7 @@ class _TrainingRun:
         self, epoch: int, on_step: Callable[[int, float], None] | None, advance: Callable[[int], None]
     ) -> float:
         """Make the epoch's steps that are left; returns the seconds they took."""
-        self.epoch, trainer, batch = epoch, self.trainer, self.settings.batch
+        self.epoch, trainer, each = epoch, self.trainer, self.each
         self.done = self.first_step
         batches = self.batches(epoch)
         rate = self.settings.rate(epoch)
@@ -484,7 +485,7 @@ class _TrainingRun:
         for x, label in batches:
             trainer.run_step(x, label, rate)
             with trainer._stream or nullcontext():
-                self.losses[self.done * batch : (self.done + 1) * batch].native[...] = trainer.session["loss"].native
+                self.losses[self.done * each : (self.done + 1) * each].native[...] = trainer.session["loss"].native
             self.done += 1
             advance(epoch * self.per_epoch + self.done)
             if on_step is not None:
@@ -495,7 +496,7 @@ class _TrainingRun:
         return time.perf_counter() - start
 
     def mean_loss(self) -> float:
-        """The mean over the images of the epoch, each before its step."""
+        """The mean over the examples of the epoch, each before its step."""
         self.trainer.device.synchronize()
         return float(self.losses.get().astype(np.float64).mean())
 
@@ -510,7 +511,7 @@ class _TrainingRun:
             return
         trainer = self.trainer
         trainer.device.synchronize()
-        done = self.losses.get()[: self.done * self.settings.batch]
+        done = self.losses.get()[: self.done * self.each]
         optimizer = {name: array.get() for name, array in trainer.updater.state.items()}
         history = [asdict(seen) for seen in self.history]
         state = Checkpoint(self.epoch, self.done, trainer.fetch("parameters"), optimizer, done, history)

@@ -11,8 +11,9 @@
     most = 200                             # the largest size that a test may use, for it runs all of them
 
 A test is sizes, values, and what to watch: "answers", a finding such as "race", or a counter with the most that it may
-be, `{"shared_load_bank_conflicts": 0}`. The first wrong kernel's source is shown when the test exposes it and the
-student's own kernel of the step is accepted: before, it would give the step away.
+be, `{"shared_load_bank_conflicts": 0}`. A case of a whole program has two keys more, told in `program_cases`. The first
+wrong kernel's source is shown when the test exposes it and the student's own kernel of the step is accepted: before, it
+would give the step away.
 """
 
 from __future__ import annotations
@@ -33,19 +34,25 @@ from warpschool.course import Course, Step
 from warpschool.errors import ArgumentError, ContractError, CourseError, LaunchError, SimulationError
 from warpschool.grading.runner import state_of
 from warpschool.harness.compare import compare, tolerance_for
-from warpschool.harness.launcher import RunResult, given_sizes, random_inputs, run_kernel
+from warpschool.harness.launcher import given_sizes, random_inputs, run_kernel
+from warpschool.notebook import program_cases
+from warpschool.notebook.bar import watched
+from warpschool.notebook.program_cases import See
 from warpschool.show.page import show_text
 from warpschool.show.questions import numbered
 from warpschool.suggest import did_you_mean
 
 FILE = "cases.toml"
 ANSWERS = "answers"
-FINDINGS = ("race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync", "async-order")
+FINDINGS: tuple[str, ...] = (
+    "race", "out-of-bounds", "uninitialized", "divergent-barrier", "misaligned", "warp-sync", "async-order",
+)  # fmt: skip
 _KEYS = {"step", "symptom", "wrong", "right", "lines", "most"}
 _COUNTED = frozenset(counter.name for counter in COUNTERS)
 _FOR_THE_LINE = 1 / 3
 
 Watch = str | Mapping[str, float]
+Arrays = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,8 @@ class Case:
     right: tuple[Kernel, ...]
     lines: tuple[int, ...]
     most: int
+    asked: program_cases.Asked | None = None
+    """how it is called, of a whole program"""
 
     @property
     def shown(self) -> Kernel:
@@ -123,9 +132,10 @@ def find_case(name: str, course: Course | None = None) -> Case:
     if wanted not in rows:
         raise CourseError(f"{lab} has no case '{wanted}'", next_step=did_you_mean(wanted, list(rows)))
     row = rows[wanted]
-    if set(row) != _KEYS:
-        odd = sorted(set(row) ^ _KEYS)
-        raise CourseError(f"{path}: {wanted}: {', '.join(odd)}", next_step=f"A case has {', '.join(sorted(_KEYS))}.")
+    keys = _KEYS | program_cases.KEYS if "step" in row and course.step(row["step"]).is_program else _KEYS
+    if set(row) != keys:
+        odd = sorted(set(row) ^ keys)
+        raise CourseError(f"{path}: {wanted}: {', '.join(odd)}", next_step=f"A case has {', '.join(sorted(keys))}.")
     return _case(course, name, row)
 
 
@@ -143,7 +153,8 @@ def _case(course: Course, name: str, row: Mapping[str, Any]) -> Case:
     )
     if not lines:
         raise CourseError(f"{name}: no line of {wrong[0].name} has the text of `lines`", next_step="Correct it.")
-    return Case(name, step, row["symptom"], wrong, (reference, *right), lines, int(row["most"]))
+    asked = program_cases.read(row) if step.is_program else None
+    return Case(name, step, row["symptom"], wrong, (reference, *right), lines, int(row["most"]), asked)
 
 
 def _specimen(course: Course, step: Step, name: str) -> Kernel:
@@ -175,39 +186,74 @@ def written(case: Case, sizes: object, watch: object, values: object = "random")
     if not (values == "random" or (isinstance(values, int | float) and math.isfinite(values))):
         raise ArgumentError(f"values={values!r}", next_step='Say "random", or a number that every element gets.')
     try:
-        parse_contract(case.right[0].source, name=case.step.file_name).bind(given)
-    except (LaunchError, ContractError) as error:
+        if case.asked is not None:
+            case.asked.check(given)
+        else:
+            parse_contract(case.right[0].source, name=case.step.file_name).bind(given)
+    except (ArgumentError, LaunchError, ContractError) as error:
         raise ArgumentError(f"these sizes do not fit the step: {error.message}", next_step=error.next_step) from None
-    return Test(given, values, _watched(watch))
+    return Test(given, values, _watched(case, watch))
 
 
-def _watched(watch: object) -> Watch:
-    if isinstance(watch, str) and watch in (ANSWERS, *FINDINGS):
+def _watched(case: Case, watch: object) -> Watch:
+    findings, counted = FINDINGS, _COUNTED
+    example = '{"barriers": 64}'
+    if case.asked is not None:
+        findings, counted, example = program_cases.FINDINGS, program_cases.COUNTED, '{"launch": 4}'
+    if isinstance(watch, str) and watch in (ANSWERS, *findings):
         return watch
     if isinstance(watch, Mapping) and len(watch) == 1:
         ((name, most),) = watch.items()
-        if name in _COUNTED and isinstance(most, int | float) and not isinstance(most, bool):
+        if name in counted and isinstance(most, int | float) and not isinstance(most, bool):
             return {name: most}
-        if name not in _COUNTED:
-            raise ArgumentError(f"there is no counter {name!r}", next_step=did_you_mean(str(name), sorted(_COUNTED)))
-    known = f'"{ANSWERS}", a finding ({", ".join(FINDINGS)}), or a counter with its most, such as {{"barriers": 64}}'
+        if name not in counted:
+            raise ArgumentError(f"there is no counter {name!r}", next_step=did_you_mean(str(name), sorted(counted)))
+    known = f'"{ANSWERS}", a finding ({", ".join(findings)}), or a counter with its most, such as {example}'
     raise ArgumentError(f"{watch!r} is nothing to watch", next_step=f"Watch {known}.")
 
 
 def tried(case: Case, test: Test, line: object = None) -> Outcome:
     """Try a test on every kernel of a case."""
-    reference = case.right[0]
-    contract = parse_contract(reference.source, name=case.step.file_name)
-    plan = contract.bind(test.sizes)
-    arrays = _inputs(plan, test.values)
-    expected = run_kernel(contract, test.sizes, arrays, device="sim")
+    see = _see_kernel(case, test) if case.asked is None else _see_program(case, case.asked, test)
+    what = "kernels tried" if case.asked is None else "programs built and run"
+    seen = {kernel.name: see(kernel.source) for kernel in watched((*case.wrong, *case.right), what)}
 
     def failed(kernels: Sequence[Kernel]) -> dict[str, str]:
-        seen = {kernel.name: _seen(kernel, test, arrays, expected) for kernel in kernels}
-        return {name: said for name, said in seen.items() if said}
+        return {kernel.name: seen[kernel.name] for kernel in kernels if seen[kernel.name]}
 
     named = None if line is None else line in case.lines
     return Outcome(case, failed(case.wrong), failed(case.right), named)
+
+
+def _see_program(case: Case, asked: program_cases.Asked, test: Test) -> See:
+    def differs(got: Arrays, wanted: Arrays) -> str:
+        return _differs(got, wanted, test)
+
+    return program_cases.watch_program(
+        case.right[0].source, case.step.file_name, asked, test.sizes, test.values, test.watch, differs
+    )
+
+
+def _see_kernel(case: Case, test: Test) -> See:
+    reference = parse_contract(case.right[0].source, name=case.step.file_name)
+    arrays = _inputs(reference.bind(test.sizes), test.values)
+    expected = run_kernel(reference, test.sizes, arrays, device="sim").outputs
+
+    def seen(source: str) -> str:
+        try:
+            run = run_kernel(parse_contract(source, name="kernel.cu"), test.sizes, arrays, device="sim")
+        except (SimulationError, LaunchError) as error:
+            return f"it does not come to an end: {error.message.splitlines()[0]}"
+        if test.watch == ANSWERS:
+            return _differs(run.outputs, expected, test)
+        if isinstance(test.watch, str):
+            found = [hazard for hazard in run.hazards if hazard.kind == test.watch]
+            return f"{test.watch} in line {found[0].line}" if found else ""
+        ((name, most),) = test.watch.items()
+        counted = getattr(run.counters, name)
+        return f"{name} is {counted:,}" if counted > most else ""
+
+    return seen
 
 
 def _inputs(plan: Plan, values: str | float) -> dict[str, np.ndarray]:
@@ -215,29 +261,14 @@ def _inputs(plan: Plan, values: str | float) -> dict[str, np.ndarray]:
     return found if values == "random" else {name: np.full_like(array, values) for name, array in found.items()}
 
 
-def _seen(kernel: Kernel, test: Test, arrays: Mapping[str, np.ndarray], expected: RunResult) -> str:
-    """What a test sees of a kernel that fails it; "" for one that passes."""
-    try:
-        contract = parse_contract(kernel.source, name="kernel.cu")
-        run = run_kernel(contract, test.sizes, arrays, device="sim")
-    except (SimulationError, LaunchError) as error:
-        return f"it does not come to an end: {error.message.splitlines()[0]}"
-    if test.watch == ANSWERS:
-        return _differs(run, expected, test)
-    if isinstance(test.watch, str):
-        found = [hazard for hazard in run.hazards if hazard.kind == test.watch]
-        return f"{test.watch} in line {found[0].line}" if found else ""
-    ((name, most),) = test.watch.items()
-    counted = getattr(run.counters, name)
-    return f"{name} is {counted:,}" if counted > most else ""
-
-
-def _differs(run: RunResult, expected: RunResult, test: Test) -> str:
+def _differs(outputs: Arrays, expected: Arrays, test: Test) -> str:
     terms = max(1, *(int(size) for size in test.sizes.values()))
-    for name, wanted in expected.outputs.items():
+    for name, wanted in expected.items():
         tolerance = tolerance_for(wanted.dtype, terms)
+        if name not in outputs or outputs[name].shape != wanted.shape:
+            return f"{name} is missing, or has another size"
         free = np.isnan(wanted) if wanted.dtype.kind == "f" else np.zeros(wanted.shape, bool)  # what nobody stores
-        got = np.where(free, 0, run.outputs[name]).astype(wanted.dtype)
+        got = np.where(free, 0, outputs[name]).astype(wanted.dtype)
         found = compare(got, np.where(free, 0, wanted).astype(wanted.dtype), tolerance=tolerance, name=name)
         if not found.ok:
             return f"{found.wrong:,} of {found.count:,} elements of {name} differ"
@@ -272,18 +303,19 @@ def check_case(
 def told(outcome: Outcome) -> str:
     """How a test did, in words; with the kernel's source where it may be seen."""
     case = outcome.case
+    kind = "kernel" if case.asked is None else "program"
     said = [
-        f"{case.name}: {len(outcome.caught)} of {len(case.wrong)} wrong kernels fail your test, "
+        f"{case.name}: {len(outcome.caught)} of {len(case.wrong)} wrong {kind}s fail your test, "
         f"{len(case.right) - len(outcome.accused)} of {len(case.right)} right ones pass it."
     ]
-    said += [f"A right kernel fails it: {why}." for why in list(outcome.accused.values())[:1]]
+    said += [f"A right {kind} fails it: {why}." for why in list(outcome.accused.values())[:1]]
     if not outcome.exposes:
         return "\n".join(said)
-    said.append(f"The kernel of the symptom: {outcome.caught[case.shown.name]}.")
+    said.append(f"The {kind} of the symptom: {outcome.caught[case.shown.name]}.")
     if outcome.line:
         said.append("And that is the line.")
     elif state_of(case.step).state != "accepted":
-        said.append(f"Its source is shown here when your own kernel of {case.step} is accepted.")
+        said.append(f"Its source is shown here when your own {kind} of {case.step} is accepted.")
     else:
         head = "Which line is to blame?" if outcome.line is None else "That line is not the one. Look again:"
         said += [head, numbered(case.shown.source)]

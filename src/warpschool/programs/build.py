@@ -8,10 +8,12 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,12 +117,11 @@ def _other_errors(tools: Tools) -> str:
     return f"namespace warp {{ {function} }}\n"
 
 
-def _nvrtc(tools: Tools) -> Path | str:
-    """NVIDIA's library that compiles kernels; only its name where it lies with the system's."""
-    found = sorted((tools.include.parent / "lib").glob("libnvrtc.so*")) + sorted(
-        (tools.include.parent / "lib64").glob("libnvrtc.so*")
-    )
-    return found[0] if found else "libnvrtc.so"
+def _nvidias(tools: Tools, library: str) -> Path | str:
+    """A library of NVIDIA's beside the headers; only its name where it lies with the system's."""
+    root = tools.include.parent
+    found = [*sorted((root / "lib").glob(f"{library}*")), *sorted((root / "lib64").glob(f"{library}*"))]
+    return found[0] if found else library
 
 
 def _per_thread_names(tools: Tools) -> list[str]:
@@ -132,7 +133,9 @@ def _per_thread_names(tools: Tools) -> list[str]:
 
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, _MISSING, _EARLIER_DRIVER, *_SHARED)
+    nvrtc, curand = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
+    fixed = _MISSING, _EARLIER_DRIVER, *_SHARED, nvrtc, curand
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     folder = _folder("runtime") / key
     made = folder / NAME
     if made.is_file():
@@ -142,7 +145,8 @@ def runtime_library(tools: Tools) -> Path:
         target = Path(work) / NAME
         compile_ = [
             str(tools.host), *_SHARED, str(made), f"-I{tools.include}",
-            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"', f'-DWARPSCHOOL_NVRTC="{_nvrtc(tools)}"',
+            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"',
+            f'-DWARPSCHOOL_NVRTC="{nvrtc}"', f'-DWARPSCHOOL_CURAND="{curand}"',
             f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"',
         ]  # fmt: skip
         missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
@@ -276,17 +280,53 @@ def _dependencies(text: str) -> list[str]:
 
 
 def _all(commands: list[list[str]], where: Path) -> list[subprocess.CompletedProcess[str]]:
-    """Several at a time, as many as this process may use cores."""
-    with ThreadPoolExecutor(max_workers=available_threads()) as pool:
-        return list(pool.map(lambda command: _run(command, where), commands))
+    """Several at a time, as many as this process may use cores. Where that is interrupted, none of them goes on."""
+    with ThreadPoolExecutor(max_workers=available_threads()) as pool, _Compilers(where) as compilers:
+        return list(pool.map(compilers.run, commands))
 
 
 def _run(command: list[str], where: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "LC_ALL": "C"}
-    return subprocess.run(command, cwd=where, capture_output=True, text=True, errors="replace", env=environment)
+    return _all([command], where)[0]
+
+
+class _Compilers:
+    """What is being run: each in a process group of its own, with the processes that nvcc starts."""
+
+    def __init__(self, where: Path) -> None:
+        self._where = where
+        self._running: set[int] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def run(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """To its end, which may be that of all."""
+        with self._lock:
+            if self._ended:
+                return subprocess.CompletedProcess(command, -signal.SIGKILL, "", "")
+            process = subprocess.Popen(
+                command, cwd=self._where, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                text=True, errors="replace", env={**os.environ, "LC_ALL": "C"}, process_group=0,
+            )  # fmt: skip
+            self._running.add(process.pid)
+        stdout, stderr = process.communicate()
+        with self._lock:
+            self._running.discard(process.pid)
+        return subprocess.CompletedProcess(command, process.returncode, stdout, stderr)
+
+    def __enter__(self) -> _Compilers:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        with self._lock:
+            self._ended = True
+            for pid in self._running:  # none, unless something was raised
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
 
 
 _MEND = "Mend the lines that are named, and run it again."
+_EXPANDED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|managed)\)\)")
+_THRUST = re.compile(r'namespace "thrust" has no member "(\w+)"')
 _ABSENT = re.compile(r"fatal error: (\S+): No such file|cannot find -l(\w+)")
 _LIBRARIES = {
     "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "npp": "NPP", "nvjpeg": "nvJPEG",
@@ -303,8 +343,10 @@ def _refuse(done: subprocess.CompletedProcess[str], what: str, next_step: str = 
     if done.returncode == 0:
         return
     log = _tidy(done.stderr + done.stdout)
-    absent = _ABSENT.search(log)
+    absent, thrust = _ABSENT.search(log), _THRUST.search(log)
     step = _advice(absent[1] or absent[2]) if absent else next_step
+    if thrust:
+        step = f"Since CUDA 13 Thrust's headers bring each other no longer: include the one of thrust::{thrust[1]}."
     raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=step)
 
 
@@ -319,8 +361,17 @@ def _advice(name: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """A compiler's messages without the names of temporary files and without empty lines."""
-    return "\n".join(line for line in _TEMPORARY.sub("", text).splitlines() if line.strip())
+    """A compiler's messages without the names of temporary files and without empty lines, with CUDA's words as they
+    were written: nvcc shows what its headers make of them."""
+    kept: list[str] = []
+    shorter: list[tuple[int, int]] = []  # in the line before: behind which column, by how much
+    for line in _TEMPORARY.sub("", text).splitlines():
+        if line.strip() == "^":
+            at = line.index("^")
+            line = " " * (at - sum(by for column, by in shorter if column <= at)) + "^"
+        shorter = [(m.end(), len(m[0]) - len(m[1]) - 4) for m in _EXPANDED.finditer(line)]
+        kept += [_EXPANDED.sub(r"__\1__", line)] if line.strip() else []
+    return "\n".join(kept)
 
 
 def _folder(kind: str) -> Path:
@@ -356,11 +407,21 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Drops the builds that nobody has used for longest, once there are too many."""
-    found = sorted(folder.glob("*.program"), key=lambda path: path.stat().st_mtime)
-    for path in found[: max(0, len(found) - _MOST_BUILDS)]:
+    """Drops the builds that nobody has used for longest, once there are too many, and what broken ones left behind."""
+    found = _by_age(folder.glob("*.program"))
+    surplus = max(0, len(found) - _MOST_BUILDS)
+    for _, path in found[:surplus]:
         path.unlink(missing_ok=True)
         path.with_suffix(".json").unlink(missing_ok=True)
-    for left in folder.glob(".build-*"):
-        if left.stat().st_mtime < found[0].stat().st_mtime:
+    for age, left in _by_age(folder.glob(".build-*")):
+        if age < found[surplus][0]:
             shutil.rmtree(left, ignore_errors=True)
+
+
+def _by_age(paths: Iterable[Path]) -> list[tuple[float, Path]]:
+    """When each was last used, the oldest first; those are left out that another process has just dropped."""
+    ages = []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            ages.append((path.stat().st_mtime, path))
+    return sorted(ages)

@@ -35,19 +35,23 @@ class Recording:
     problem: BaseException | None = field(default=None)
 
     def serve(self) -> None:
-        """Answers until the program has gone."""
+        """Answers until the program has gone. The line ends with it: a program that still waits would wait for ever."""
         try:
             self._serve()
-        except (ConnectionError, OSError):
-            pass  # the program's end, however it came
+        except _Gone:
+            pass
         except BaseException as error:  # raised again by whoever waits for the program
             self.problem = error
+        finally:
             self.line.close()
 
     def _serve(self) -> None:
         waiting, view = bytearray(), bytearray(_CHUNK)
         while True:
-            count = self.line.recv_into(view)
+            try:
+                count = self.line.recv_into(view)
+            except OSError:
+                raise _Gone from None
             if not count:
                 return
             waiting += view[:count]
@@ -58,9 +62,19 @@ class Recording:
                     break
                 reply = self.session.handle(request, Fields(bytes(waiting[at : at + size]), HEAD.size))
                 if reply is not None:
-                    self.line.sendall(reply)
+                    self._send(reply)
                 at += size
             del waiting[:at]
+
+    def _send(self, reply: bytes) -> None:
+        try:
+            self.line.sendall(reply)
+        except OSError:
+            raise _Gone from None
+
+
+class _Gone(Exception):
+    """The program's end of the line is closed, however it came to its end."""
 
 
 def run_program(

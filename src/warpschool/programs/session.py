@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import ptxsim
-from ptxsim import Memory, Module, SimKernel, Touched, texture
+from ptxsim import Allocation, Memory, Module, SimKernel, Touched, texture
 from ptxsim.errors import (
     KernelDeadlock,
     KernelTooLarge,
@@ -38,6 +38,7 @@ from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
 from warpschool.programs.findings import Findings, Process, asking
 from warpschool.programs.hosts import Loaded, Place, frames
+from warpschool.programs.ignored import is_dropped
 from warpschool.programs.linker import link
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
 from warpschool.programs.report import Call
@@ -56,9 +57,13 @@ _DEFAULT_KIND = 4
 _FORMATS = {0: "i", 1: "u", 2: "f"}
 """cudaChannelFormatKind -> NumPy's letter"""
 _MOST_CALLS = 100_000
+_BY_SYNTAX = "<<<>>>"
+"""What a launch calls itself that returns nothing."""
+_MOST_IGNORED = 100
+"""Calls that failed, of which one is told that nobody looked at."""
 _MOST_FOLLOWED = 64 << 20
 """Bytes of an allocation whose use by several streams is followed."""
-_UNMASKED = re.compile(r"\b(vote|shfl)((?!\.sync)\.[^;]*);")
+_UNMASKED = re.compile(r"\b(vote|shfl)((?!\S*\.sync)\.[^;]*);")
 """Votes and shuffles as they were until CUDA 8, which ptxas refuses and the simulator runs."""
 _SMALL_LAUNCH = 20_000
 """Instructions of warps."""
@@ -108,6 +113,8 @@ class _Function:
     kernel: SimKernel | None = None
     last: tuple[Dim3, int] | None = None
     """the grid of its last launch, and the instructions that its warps needed"""
+    arrays: tuple[tuple[bytes, tuple[Allocation, ...]], int] | None = None
+    """its last parameters and what was allocated then, and the bytes of the arrays that they point into"""
 
     @cached_property
     def meets_host(self) -> bool:
@@ -166,8 +173,9 @@ class Session:
         self._translated: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._meets_host = False
         """whether a kernel that may still run has reason to share managed memory with the host"""
+        self._unchecked_call = ""
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
-        self._ignored: tuple[tuple[Place, ...], dict[str, object]] | None = None
+        self._ignored: dict[tuple[Place, ...], dict[str, object]] = {}
         self._status = 0
         self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
 
@@ -258,6 +266,9 @@ class Session:
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
                 command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
+            if said.returncode:
+                why = f"ptxas tells no registers of it: {(said.stderr or said.stdout).strip().partition(chr(10))[0]}"
+                self.findings.kernel("unsupported", function.readable, 0, (), message=why)
             self._resources[function.module] = parse_resources(said.stderr)
         return self._resources[function.module].get(function.name)
 
@@ -337,7 +348,10 @@ class Session:
         self._work += function.last[1]
         if record.printed:
             self.printed += record.printed.encode("utf-8", "surrogateescape")
-        nbytes = self._array_bytes(params)
+        where = params, self.memory.allocations
+        if function.arrays is None or function.arrays[0] != where:  # most launches are like the one before
+            function.arrays = where, self._array_bytes(params)
+        nbytes = function.arrays[1]
         self.clock.kernel(function.readable, stream, record.counters, gx * gy * gz, nbytes)
         for hazard in record.hazards:
             self._hazard(hazard, function, callers)
@@ -463,12 +477,14 @@ class Session:
 
     def _launch_error(self, f: Fields) -> None:
         error, number, gx, gy, gz, bx, by, bz, shared = f.many(9)
-        function = self._functions[number]
+        function, call = self._functions[number], f.text()
         facts = {"error": errors.name(error), "grid": (gx, gy, gz), "block": (bx, by, bz), "shared": shared}
+        self._unchecked_call = call
         self._unchecked = self.process.places(f.callers()), {"kernel": function.readable, **facts}
 
     def _error_seen(self, f: Fields) -> None:
-        self._unchecked = self._ignored = None
+        self._unchecked = None
+        self._ignored.clear()
 
     # -- memory ---------------------------------------------------------------------------------------------------
     def _allocate(self, f: Fields) -> bytes:
@@ -755,8 +771,9 @@ class Session:
         """The call itself has told the program, which may not have looked."""
         error, call = f.u64(), f.text()
         places = self.process.places(f.callers())
-        if self._ignored is None and not self.fatal and self.fault is None and not self.findings.has(places):
-            self._ignored = places, {"error": errors.name(error), "call": call}
+        tells = not self.fatal and self.fault is None and len(self._ignored) < _MOST_IGNORED
+        if tells and not self.findings.has(places):
+            self._ignored.setdefault(places, {"error": errors.name(error), "call": call})
 
     def _unsupported(self, f: Fields) -> bytes:
         call = f.text()
@@ -798,13 +815,20 @@ class Session:
         if self._unchecked is not None:
             places, facts = self._unchecked
             kernel = str(facts.pop("kernel"))
-            self.findings.kernel("unchecked-launch", kernel, 0, places, None, **facts)
-        if self._ignored is not None and self.ended and not self._status:
-            places, facts = self._ignored
-            self.findings.host("ignored-error", places, None, **facts)
+            if self._unchecked_call == _BY_SYNTAX or self._drops(places, self._unchecked_call):
+                self.findings.kernel("unchecked-launch", kernel, 0, places, None, **facts)
+        if self.ended and not self._status:
+            for places, facts in self._ignored.items():
+                if self._drops(places, str(facts["call"])):
+                    self.findings.host("ignored-error", places, None, **facts)
+                    break  # what follows may be its consequence
         if leaks and self.ended and not self.fatal:  # a lost device takes no cudaFree
             for piece in self._left:
                 self.findings.leak(piece)
+
+    def _drops(self, places: tuple[Place, ...], call: str) -> bool:
+        """Whether the program does nothing with what a call returned."""
+        return is_dropped(frames([places]).get(places, ()), call, self.findings.lines_of)
 
     @property
     def _left(self) -> list[Piece]:

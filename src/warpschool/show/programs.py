@@ -8,10 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from warpschool.programs.refused import refusal
 from warpschool.programs.report import HostFrame, KernelUse, Note, ProgramReport
 from warpschool.show.table import Table
 
 Facts = Mapping[str, Any]
+_FIRST_PAGE = 4096
+"""Bytes at the beginning of a process's addresses where nothing ever lies."""
 _SIDES = {"from": "reads", "to": "writes", "set": "sets", "library": "uses"}
 _ENDS = {
     "assert": "an assertion failed", "trap": "the kernel stopped itself", "deadlock": "threads wait for ever",
@@ -59,7 +62,8 @@ def _copy_pointer(f: Facts) -> str:
 def _crash(f: Facts) -> str:
     name = signal.Signals(f["signal"]).name
     if name in ("SIGSEGV", "SIGBUS"):
-        return f"host code crashed ({name}): it used address {f['address']:#x}"
+        what = "a null pointer, or one next to it, was used:" if f["address"] < _FIRST_PAGE else "it used"
+        return f"host code crashed ({name}): {what} address {f['address']:#x}"
     return f"host code ended with {name}"
 
 
@@ -94,9 +98,14 @@ _HOST: dict[str, Callable[[Facts], str]] = {
         f"{f['shared']:,} bytes of dynamic shared memory"
     ),
     "ignored-error": lambda f: f"{f['call']} failed with {f['error']}, and the program did not look",
-    "unsupported-call": lambda f: f"the simulator has no {f['call']}",
+    "unsupported-call": lambda f: _refused(f["call"]),
     "crash": _crash,
 }  # fmt: skip
+
+
+def _refused(call: str) -> str:
+    why = refusal(call)
+    return f"the simulator has no {call} ({why.what}): {why.instead}"
 
 
 def _of(f: Facts) -> str:

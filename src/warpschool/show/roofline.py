@@ -16,6 +16,7 @@ from warpschool.inspect.profile import full_gpu_estimate
 from warpschool.model import DEFAULT_GPU, GpuSpec, Roofline, find_gpu
 from warpschool.show.columns import NO_ARITHMETIC, percent
 from warpschool.show.exhibit import Exhibit
+from warpschool.show.labels import place_labels
 from warpschool.show.table import Table
 from warpschool.show.theme import stand_ins
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:  # it takes a while to load
 Kernel = Launch | RunResult | Counters
 _GIVE = 'Give it the result of ws.run(step, sizes, device="sim"), a launch, or counters.'
 _THEME = stand_ins()
-_SPACE = 0.045
-"""least vertical distance between two labels, as a part of the axes"""
 _FONT = 9
 _ROOM = 8
 """more points than this are labelled in short"""
@@ -245,7 +244,7 @@ def roofline_figure(standings: Iterable[Standing], roofline: Roofline) -> Figure
     bottom = min([100.0, *(min(s.bound_gflops, s.reached_gflops) / 2 for s in shown)])
     axes.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, roofline.peak_gflops * 2.2))
     _draw_roofs(axes, roofline, low, high, bottom)
-    _draw_points(axes, shown, roofline.peak_gflops)
+    _draw_points(axes, shown)
     axes.set_xlabel("FLOP per byte of global memory sectors (32 bytes each)", color=_THEME["ink"])
     axes.text(0, 1.02, "GFLOP/s", transform=axes.transAxes, color=_THEME["ink"], ha="right")
     axes.grid(True, which="major", color=_THEME["line"], linewidth=0.6)
@@ -282,7 +281,7 @@ def _draw_roofs(axes: Axes, roofline: Roofline, low: float, high: float, bottom:
     )  # fmt: skip
 
 
-def _draw_points(axes: Axes, standings: Sequence[Standing], peak: float) -> None:
+def _draw_points(axes: Axes, standings: Sequence[Standing]) -> None:
     for s in standings:
         _draw_point(axes, s.intensity, s.bound_gflops, _THEME["accent"], _THEME["panel"], "o")
         if s.measured_gflops:
@@ -291,18 +290,21 @@ def _draw_points(axes: Axes, standings: Sequence[Standing], peak: float) -> None
         if s.measured_gflops:
             ends = [s.bound_gflops, s.measured_gflops]
             axes.plot([s.intensity] * 2, ends, color=_THEME["soft"], linewidth=0.8, zorder=2)
-    names = [s.label for s in standings]
-    is_crowded = _is_crowded(names)
-    names = [compact(name) for name in names] if is_crowded else names
-    places = _label_places(axes, standings, names, peak)
-    for s, name, (left, height) in zip(standings, names, places, strict=True):
-        moved = abs(height) > _FONT
+    is_crowded = _is_crowded([s.label for s in standings])
+    known = ["" if is_crowded or not s.measured_gflops else ", measured" for s in standings]
+    names = [(compact(s.label) if is_crowded else s.label) + more for s, more in zip(standings, known, strict=True)]
+    points = [(s.intensity, s.reached_gflops) for s in standings]
+    places = place_labels(
+        axes, points, names, fontsize=_FONT, texts=list(axes.texts),
+        markers=[*points, *((s.intensity, s.bound_gflops) for s in standings if s.measured_gflops)],
+    )  # fmt: skip
+    line = {"arrowstyle": "-", "color": _THEME["soft"], "linewidth": 0.5, "shrinkA": 0}
+    for point, name, place in zip(points, names, places, strict=True):
         axes.annotate(
-            name + (", measured" if s.measured_gflops and not is_crowded else ""), (s.intensity, s.reached_gflops),
-            color=_THEME["ink"], fontsize=_FONT, xytext=(-11 if left else 11, height), ha="right" if left else "left",
+            name, point, color=_THEME["ink"], fontsize=_FONT, xytext=(place.x, place.y), ha=place.align,
             textcoords="offset points", va="center", zorder=4,
             bbox={"facecolor": _THEME["paper"], "edgecolor": "none", "pad": 0.5},
-            arrowprops={"arrowstyle": "-", "color": _THEME["soft"], "linewidth": 0.5, "shrinkA": 0} if moved else None,
+            arrowprops=line if place.moved else None,
         )  # fmt: skip
 
 
@@ -321,27 +323,3 @@ def _is_crowded(labels: Sequence[str]) -> bool:
 def compact(label: str) -> str:
     """A step's name in five characters, for crowded plots: "lab05/07_warp_tiled" is "05/07"."""
     return re.sub(r"\Alab(\d\d)/(\d\d)_\w+\Z", r"\1/\2", label)
-
-
-def _label_places(
-    axes: Axes, standings: Sequence[Standing], names: Sequence[str], peak: float
-) -> list[tuple[bool, float]]:
-    """Where labels stand: whether to the left of their point, and how many points (1/72 inch) above its middle.
-
-    Labels keep clear of each other and of the roof's own label, which stands above the roof.
-    """
-    scale = axes.transScale + axes.transLimits
-    roof = scale.transform((1.0, peak))[1]
-    width, height = (size / axes.figure.dpi * 72 for size in (axes.bbox.width, axes.bbox.height))
-    reach = max(map(len, names), default=0) * 0.6 * _FONT / width + 0.02
-    places = [scale.transform((s.intensity, s.reached_gflops)) for s in standings]
-    found: dict[int, tuple[bool, float]] = {}
-    taken: list[tuple[float, float]] = []
-    for index in sorted(range(len(places)), key=lambda i: -places[i][1]):
-        x, y = places[index]
-        y = min(y, roof - _SPACE)
-        while any(abs(x - other_x) < reach and abs(y - other_y) < _SPACE for other_x, other_y in taken):
-            y -= _SPACE / 4
-        taken.append((x, y))
-        found[index] = (bool(x > 0.65), (y - places[index][1]) * height)
-    return [found[index] for index in range(len(places))]

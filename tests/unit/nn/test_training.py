@@ -8,14 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
 from warpschool.errors import ArgumentError, SimulationError
 from warpschool.nn import convolve, references
-from warpschool.nn.digits import Split, load
+from warpschool.nn.digits import Split, load, shifted
 from warpschool.nn.layers import AveragePool, BiasRelu, BiasReluPool, Convolve, FullyConnected, MaxPool
 from warpschool.nn.network import build_training, digits_layers, training_layers
 from warpschool.nn.session import Kernels
@@ -28,7 +28,6 @@ from warpschool.nn.training import (
     first_parameters,
     load_checkpoint,
     save_checkpoint,
-    shifted,
 )
 
 DIRECT = "lab08_convolution/01_direct"
@@ -89,6 +88,27 @@ def test_gradients_of_a_network_agree_with_finite_differences(kernels, batch, av
         expected = references.finite_difference(along, before[name], direction, step=1e-7)
         tolerance = 1e-4 * float(np.abs(gradient).sum())
         assert float((gradient * direction).sum()) == pytest.approx(expected, abs=tolerance), name
+
+
+@pytest.mark.parametrize("pad", [0, 1])
+def test_filters_turned_round_give_the_slopes_of_images(kernels, batch, pad):
+    found = {}
+    for step in (Convolve.backward_step, DIRECT):
+        layers = [
+            replace(layer, pad=pad, backward_step=step) if layer.name == "conv2" else layer for layer in small(False)
+        ]
+        trainer = Trainer(layers, kernels, Settings(batch=BATCH, seed=5), image_shape=IMAGE, always_check=True)
+        trainer.step(*batch, rate=0.0)
+        found[step] = trainer.gradients
+    for name, gradient in found[DIRECT].items():
+        assert gradient.any()
+        np.testing.assert_allclose(gradient, found[Convolve.backward_step][name], rtol=2e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_stride_is_no_convolution_backwards(kernels):
+    layers = [replace(layer, stride=2, backward_step=DIRECT) if layer.name == "conv2" else layer for layer in small()]
+    with pytest.raises(ArgumentError, match="no convolution backwards"):
+        Trainer(layers, kernels, Settings(batch=BATCH), image_shape=IMAGE)
 
 
 @pytest.mark.parametrize("optimizer", [Sgd(rate=0.1, momentum=0.5, decay=0.01), Adam(rate=0.01)], ids=["sgd", "adam"])
@@ -272,7 +292,7 @@ def test_checkpoints_of_other_runs_and_other_files_are_refused(kernels, tmp_path
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ArgumentError, match="no checkpoint"):
         load_checkpoint(path, {})
-    with pytest.raises(ArgumentError, match="13 images fill no batch of 40"):
+    with pytest.raises(ArgumentError, match="13 examples fill no batch of 40"):
         Trainer(small(), kernels, Settings(batch=40), image_shape=IMAGE, always_check=True).fit(images_of(13))
 
 

@@ -1,9 +1,15 @@
-"""Options of nvcc: which the compiler sees, which the linker, and which are ours to choose."""
+"""Options of nvcc: which the compiler sees, which the linker, and which are ours to choose; how its processes end."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
 
 import pytest
 
 from warpschool.cli.programs import compiler_words
-from warpschool.programs.build import _advice, _stages
+from warpschool.programs.build import _advice, _Compilers, _prune, _stages, _tidy
 
 
 def kept(*words):
@@ -40,3 +46,46 @@ def test_values_stay_behind_their_options():
 )  # fmt: skip
 def test_what_is_not_there_gets_advice(name, says):
     assert says in _advice(name)
+
+
+def test_an_interrupted_build_ends_its_compilers_and_what_they_started(tmp_path):
+    started = tmp_path / "started"
+    command = ["sh", "-c", f"sleep 1000 & echo $! > {started}.part; mv {started}.part {started}; wait"]
+    done = []
+    with pytest.raises(KeyboardInterrupt), _Compilers(tmp_path) as compilers:
+        thread = threading.Thread(target=lambda: done.append(compilers.run(command)))
+        thread.start()
+        while not started.exists():
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    thread.join(60)
+    assert done[0].returncode == -signal.SIGKILL
+    assert compilers.run(command).returncode == -signal.SIGKILL  # none begins behind that
+    status = Path(f"/proc/{started.read_text().strip()}/status")  # nobody may have collected it yet
+    while status.exists() and "State:\tZ" not in status.read_text():
+        time.sleep(0.01)
+
+
+def test_builds_that_nobody_uses_are_dropped_and_the_newest_stay(tmp_path, monkeypatch):
+    monkeypatch.setitem(_prune.__globals__, "_MOST_BUILDS", 3)
+    for age in range(6):
+        for suffix in ("program", "json"):
+            path = tmp_path / f"{age}.{suffix}"
+            path.touch()
+            os.utime(path, (1000 + age, 1000 + age))
+    for name, age in (("broken", 1002), ("running", 1005)):
+        (tmp_path / f".build-{name}").mkdir()
+        os.utime(tmp_path / f".build-{name}", (age, age))
+    _prune(tmp_path)
+    left = ["3.json", "3.program", "4.json", "4.program", "5.json", "5.program"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".build-running", *left]
+    _prune(tmp_path)  # with no more than may be, nothing happens
+    assert len(list(tmp_path.iterdir())) == 7
+
+
+def test_messages_show_the_words_of_the_source():
+    line = "  __attribute__((global)) void k(float* p) { __attribute__((shared)) float s[x]; }"
+    said = f"a.cu(2): error: no x\n{line}\n{' ' * line.index('x]')}^\n"
+    told = _tidy(said).splitlines()
+    assert told[1] == "  __global__ void k(float* p) { __shared__ float s[x]; }"
+    assert told[2].index("^") == told[1].index("x]")

@@ -138,12 +138,6 @@ def test_the_roofline_draws_what_can_be_drawn():
     assert picture == figure_image(roofline_figure(standings, Roofline.of("h200")), alt='it says "so" & <more>')
 
 
-def test_labels_of_close_points_do_not_lie_on_each_other():
-    figure = roofline_figure([Standing(f"p{i}", 1, 1.0, 1000.0, "DRAM") for i in range(4)], Roofline.of("a100"))
-    heights = [text.xyann[1] for text in figure.axes[0].texts if text.get_text().startswith("p")]
-    assert min(np.diff(sorted(heights))) > 5
-
-
 def test_a_page_is_whole():
     text = page("a < b", "<main></main>")
     assert text.startswith("<!doctype html>") and "<title>a &lt; b</title>" in text and 'lang="en"' in text

@@ -126,8 +126,9 @@ def _open_warp_barriers(b: Helper, pcs: IRValue, meeting: IRValue, gone: IRValue
     with b.if_(b.icmp("ne", b.mask_bits(free), i32(0))):
         at = b.offset(CONTEXT, _C.PCS)
         b.store(b.select(free, b.and_const(pcs, L.MAX_BLOCKS - 1), pcs), at, align=64)
-        with b.if_(b.icmp("ne", checked, i32(0))):
-            b.call("ws_warp_sync", "void", WORKER, CONTEXT, masks, b.mask_bits(free))
+        ordered = b.and_(b.mask_bits(free), b.not_(b.load(I32, b.offset(CONTEXT, _C.MEETING))))
+        with b.if_(b.and_(b.icmp("ne", checked, i32(0)), b.icmp("ne", ordered, i32(0)))):
+            b.call("ws_warp_sync", "void", WORKER, CONTEXT, masks, ordered)
         b.leave(i32(-1))
 
 

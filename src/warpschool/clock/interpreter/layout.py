@@ -36,6 +36,8 @@ ROWS, UNIFORM_ROW, ZERO_ROW, POOL_ROW = 320, 256, 255, 320
 """Registers of a warp: R0 to R254 and zero, then the uniform ones and zero; after them the pool of constants."""
 PREDICATES = 16
 NEG, INT_ABS, NOT, FNEG, FABS = 1, 2, 4, 8, 16
+TO_REGISTER, AS_FLOAT = 32, 64
+"""Flags of FSET, a comparison whose answer is a number: all ones, or the float 1."""
 
 FRAGMENTS = 40
 WARP_WORDS = 8 + 16 + 3 * FRAGMENTS

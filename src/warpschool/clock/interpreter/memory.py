@@ -410,6 +410,10 @@ def event_of(
             for lane in range(32):
                 addr[lane] = a[lane] + f[i + C_MOD]
             waves = wavefronts_of(addr, lanes, size, words, counts)
+        elif f[i + OP] == OP_LOAD:  # L1 gives a word of each bank at a time, and of wide ones a word of each lane
+            waves = max(size // 4, 1)
+            if found > 1:
+                waves = max(waves, wavefronts_of(addr, lanes & asked, size, words, counts))
     stream[at] = found | (waves << 16) | (popc(lanes) << 32)
     return found + 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from warpschool.clock.interpreter.floats import float_holds
 from warpschool.clock.interpreter.integers import holds
 from warpschool.clock.interpreter.layout import (
+    AS_FLOAT,
     FLAGS,
     IMM,
     NOT_MINE,
@@ -21,9 +22,29 @@ from warpschool.clock.interpreter.layout import (
     PS0_NOT,
     PS1,
     PS1_NOT,
+    TO_REGISTER,
 )
 from warpschool.clock.interpreter.registers import combine, combined, predicate, set_predicate, signed
 from warpschool.clock.native import f32, i32, i64, lshr, native, u8, u32
+
+
+@native
+def hard_divisions(a: u32, b: u32) -> int:
+    """The lanes whose quotient needs the slow way."""
+    mask = 0
+    for lane in range(32):
+        x = lshr(a[lane], 23) & 255
+        y = lshr(b[lane], 23) & 255
+        odd = y == 0 or y == 255 or x == 255 or x - y > 125 or y - x > 125
+        mask |= (1 if odd else 0) << lane
+    return mask
+
+
+@native
+def as_numbers(d: u32, chosen: int, value: int) -> None:
+    """A value for the lanes that were chosen, 0 for the others."""
+    for lane in range(32):
+        d[lane] = value if lshr(chosen, lane) & 1 else 0
 
 
 @native
@@ -73,9 +94,13 @@ def predicates(
         for lane in range(32):
             mask |= float_holds(f32(a[lane]), f32(b[lane]), how & 15) << lane
         other = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
-        set_predicate(preds, warp, f[i + PD0], lanes, combined(mask, other, imm))
-        set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
-        writes = 0
+        chosen = combined(mask, other, imm)
+        if how & TO_REGISTER:
+            as_numbers(d, chosen, 1065353216 if how & AS_FLOAT else 4294967295)
+        else:
+            set_predicate(preds, warp, f[i + PD0], lanes, chosen)
+            set_predicate(preds, warp, f[i + PD1], lanes, combined(mask ^ 4294967295, other, imm))
+            writes = 0
     elif op == OP_PLOP3:
         combine(f, i, preds, warp, lanes)
         writes = 0
@@ -95,12 +120,7 @@ def predicates(
             set_predicate(preds, warp, k, lanes & chosen, r)
         writes = 0
     elif op == OP_FCHK:
-        mask = 0
-        for lane in range(32):
-            x = lshr(a[lane], 23) & 255
-            y = lshr(b[lane], 23) & 255
-            odd = y == 0 or y == 255 or x == 255 or x - y > 125 or y - x > 125
-            mask |= (1 if odd else 0) << lane
+        mask = hard_divisions(a, b)
         set_predicate(preds, warp, f[i + PD0], lanes, mask)
         writes = 0
     else:

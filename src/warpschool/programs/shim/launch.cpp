@@ -182,7 +182,7 @@ cudaError_t launch(Kernel* k, dim3 grid, dim3 block, const void* const* argument
     if (error != cudaSuccess) {
         set_last(error);
         Message(LAUNCH_ERROR).u64(error).u64(k->number).u64(grid.x).u64(grid.y).u64(grid.z).u64(block.x).u64(block.y).u64(block.z)
-            .u64(shared).callers().send();
+            .u64(shared).text(call).callers().send();
         return error;
     }
     size_t size = k->parameters.empty() ? 0 : k->parameters.back().offset + k->parameters.back().bytes;

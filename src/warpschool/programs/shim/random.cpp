@@ -1,7 +1,9 @@
 // random.cpp: cuRAND's calls of the host. Pseudo-random numbers are Philox4x32-10's (Salmon et al., "Parallel random numbers: as
 // easy as 1, 2, 3", 2011), whatever generator is asked for: good ones, of the right distributions, and not the bits that NVIDIA's
-// library makes. Quasi-random ones are Sobol's, with the direction numbers of Joe and Kuo (2008) for up to ten dimensions.
+// library makes. Quasi-random ones are Sobol's, with the direction numbers of Joe and Kuo (2008): for up to ten dimensions here,
+// for more out of NVIDIA's library, where that is installed. Its tables are there without a GPU, and programs may have them too.
 #include <curand.h>
+#include <dlfcn.h>
 #include <math.h>
 
 #include <vector>
@@ -50,13 +52,39 @@ class Philox {
 
 constexpr unsigned kMostDimensions = 10;
 
+/// A function of NVIDIA's library that only hands out tables; null where that is not installed.
+template <typename F>
+F nvidias(const char* name) {
+    static void* library = dlopen(WARPSCHOOL_CURAND, RTLD_NOW | RTLD_LOCAL);
+    return library ? reinterpret_cast<F>(dlsym(library, name)) : nullptr;
+}
+
+/// Direction numbers of all 20,000 dimensions, 32 of each; null where NVIDIA's library is not installed.
+const uint32_t* all_directions() {
+    static const uint32_t* const found = [] {
+        const uint32_t* table = nullptr;
+        auto get = nvidias<curandStatus_t (*)(const uint32_t**, int)>("curandGetDirectionVectors32");
+        constexpr int kJoeKuo6 = 101;
+        return get && get(&table, kJoeKuo6) == CURAND_STATUS_SUCCESS ? table : nullptr;
+    }();
+    return found;
+}
+
+uint32_t gray_sum(uint64_t index, const uint32_t* direction) {
+    uint32_t found = 0;
+    for (uint64_t gray = index ^ (index >> 1), k = 0; gray && k < 32; gray >>= 1, k++)
+        if (gray & 1) found ^= direction[k];
+    return found;
+}
+
 /// A point's coordinate in one dimension, as 32 bits.
 uint32_t sobol(uint64_t index, unsigned dimension) {
+    if (dimension >= kMostDimensions) return gray_sum(index, all_directions() + 32 * dimension);
     struct Polynomial { unsigned degree, coefficients, first[5]; };
     static const Polynomial of_dimension[kMostDimensions - 1] = {
         {1, 0, {1}}, {2, 1, {1, 3}}, {3, 1, {1, 3, 1}}, {3, 2, {1, 1, 1}}, {4, 1, {1, 1, 3, 3}}, {4, 4, {1, 3, 5, 13}},
         {5, 2, {1, 1, 5, 5, 17}}, {5, 4, {1, 1, 5, 5, 5}}, {5, 7, {1, 1, 7, 11, 19}}};
-    uint32_t direction[32], found = 0;
+    uint32_t direction[32];
     for (unsigned k = 0; k < 32; k++) {
         if (dimension == 0) {
             direction[k] = 1u << (31 - k);
@@ -71,9 +99,7 @@ uint32_t sobol(uint64_t index, unsigned dimension) {
         for (unsigned i = 1; i < p.degree; i++)
             if (p.coefficients >> (p.degree - 1 - i) & 1) direction[k] ^= direction[k - i];
     }
-    for (uint64_t gray = index ^ (index >> 1), k = 0; gray && k < 32; gray >>= 1, k++)
-        if (gray & 1) found ^= direction[k];
-    return found;
+    return gray_sum(index, direction);
 }
 
 float to_unit(uint32_t x) { return x * 0x1p-32f + 0x1p-33f; }  // in (0, 1], as cuRAND's are
@@ -116,12 +142,22 @@ curandStatus_t from_words(curandGenerator_t generator, T* out, size_t count, uns
     });
 }
 
-/// Normal numbers by Box and Muller, a pair of two uniform ones.
+/// Where the normal distribution comes to u: by the formula 26.2.23 of Abramowitz and Stegun, and Newton's steps from there.
+double normal_quantile(double u) {
+    double tail = u < 0.5 ? u : 1 - u, t = sqrt(-2 * log(tail > 0 ? tail : 0x1p-54));
+    double x = t - (2.515517 + t * (0.802853 + t * 0.010328)) / (1 + t * (1.432788 + t * (0.189269 + t * 0.001308)));
+    if (u < 0.5) x = -x;
+    for (int step = 0; step < 3; step++) x -= (0.5 * erfc(-x / sqrt(2.0)) - u) * sqrt(2 * M_PI) * exp(x * x / 2);
+    return x;
+}
+
+/// Normal numbers: of quasi-random ones each by itself, else by Box and Muller, a pair of two uniform ones.
 template <typename T, typename Shape>
 curandStatus_t normal(curandGenerator_t generator, T* out, size_t count, Shape shape) {
     Generator* g = of(generator);
     if (!g) return CURAND_STATUS_NOT_INITIALIZED;
-    if (g->is_quasi()) return unsupported("curandGenerateNormal of quasi-random numbers"), CURAND_STATUS_TYPE_ERROR;
+    if (g->is_quasi())
+        return from_words(generator, out, count, 2, [=](uint64_t word) { return static_cast<T>(shape(normal_quantile(to_unit(word)))); });
     if (count % 2) return CURAND_STATUS_LENGTH_NOT_MULTIPLE;
     Philox philox(g->seed);
     return fill(g, out, count, 2 * count, [&](size_t k) {
@@ -164,7 +200,8 @@ API curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_
 API curandStatus_t curandSetQuasiRandomGeneratorDimensions(curandGenerator_t generator, unsigned dimensions) {
     if (!of(generator)->is_quasi()) return CURAND_STATUS_TYPE_ERROR;
     if (!dimensions || dimensions > 20000) return CURAND_STATUS_OUT_OF_RANGE;
-    if (dimensions > kMostDimensions) return unsupported("curandSetQuasiRandomGeneratorDimensions for more than 10"), CURAND_STATUS_OUT_OF_RANGE;
+    if (dimensions > kMostDimensions && !all_directions())
+        return unsupported("curandSetQuasiRandomGeneratorDimensions for more than 10 without NVIDIA's cuRAND"), CURAND_STATUS_OUT_OF_RANGE;
     of(generator)->dimensions = dimensions;
     return CURAND_STATUS_SUCCESS;
 }
@@ -209,3 +246,17 @@ API curandStatus_t curandGeneratePoisson(curandGenerator_t generator, unsigned* 
         return static_cast<unsigned>(mode);
     });
 }
+
+#ifdef CURAND_VER_MAJOR  // NVIDIA's header: it has the types of the tables, which kernels with curand_kernel.h are given
+#define TABLE(name, parameters, arguments)                                          \
+    API curandStatus_t name parameters {                                            \
+        connect();                                                                  \
+        static const auto found = nvidias<decltype(&name)>(#name);                  \
+        if (!found) return unsupported(#name " without NVIDIA's cuRAND"), CURAND_STATUS_INITIALIZATION_FAILED; \
+        return found arguments;                                                     \
+    }
+TABLE(curandGetDirectionVectors32, (curandDirectionVectors32_t * vectors[], curandDirectionVectorSet_t set), (vectors, set))
+TABLE(curandGetDirectionVectors64, (curandDirectionVectors64_t * vectors[], curandDirectionVectorSet_t set), (vectors, set))
+TABLE(curandGetScrambleConstants32, (unsigned** constants), (constants))
+TABLE(curandGetScrambleConstants64, (unsigned long long** constants), (constants))
+#endif

@@ -36,7 +36,7 @@ enum Request : uint64_t {
     SURFACE,            // array -> handle
     UNBIND,             // handle
     API_ERROR,          // error, name of the call (bytes), callers
-    LAUNCH_ERROR,       // error, function, grid x y z, block x y z, shared bytes, callers
+    LAUNCH_ERROR,       // error, function, grid x y z, block x y z, shared bytes, name of the call or <<<>>> (bytes), callers
     ERROR_SEEN,         // somebody asked for the last error
     TOUCHED,            // address, whether the program can go on, callers: the host used device memory, or managed memory too early
     CRASH,              // signal, address, callers

@@ -2,6 +2,7 @@
 // Matrices are stored by columns. Where NVIDIA's own header is installed, that one is found first.
 #pragma once
 #include <cuda_runtime_api.h>
+#include <cuComplex.h>  // and by it math.h, as NVIDIA's own header does
 #include <library_types.h>
 #define CUBLAS_API_H_  // what other headers ask whether this one is there
 #define CUBLAS_V2_H_
