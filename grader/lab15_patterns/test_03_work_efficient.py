@@ -5,11 +5,13 @@ from __future__ import annotations
 from warpcourse.cases import RACES
 from warpcourse.lab15_patterns.cases import SPAN, check_scan, require_additions, require_few_conflicts
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import barriers_per_block
 
 WHOLE = [512, 1024, 4096]
 RAGGED = practice([1, 2, 31, 33, 127, 257, 511, 513, 1000, 20_001])
 ALIGNED = 4096
 COUNTED = practice([ALIGNED, 5 * SPAN], count=1)
+BARRIERS = 44
 
 
 @criterion(
@@ -67,11 +69,14 @@ def test_race(kernel, rng):
         "if (t < SPAN / 2 / half): the first threads take the nodes of a level; the others rest",
     ],
     counts="at n = 4096: additions for each element, at most 4 (step 02 needs 8, the tree 3); arithmetic instructions "
-    "of warps for each 512 elements, at most 128; lanes that rest in them, at most 512; doubles and halves count, too",
+    "of warps for each 512 elements, at most 128; lanes that rest in them, at most 512; doubles and halves count, too; "
+    "barriers a block: at most 44 (two for each level, up and down, and some more)",
 )
 def test_work(kernel, rng):
     for n in COUNTED:
-        require_additions(kernel, check_scan(kernel, rng, n)[2], each=4, by_warps=128, idle=512)
+        run = check_scan(kernel, rng, n)[2]
+        require_additions(kernel, run, each=4, by_warps=128, idle=512)
+        kernel.within(barriers_per_block(run), BARRIERS, "barriers for each block")
 
 
 @criterion(

@@ -6,12 +6,14 @@ import numpy as np
 
 from warpcourse.cases import RACES
 from warpschool.grading import criterion, practice
+from warpschool.grading.budgets import barriers_per_block
 
 WARP = 32
 WHOLE = [256, 1024, 8192]
 RAGGED = practice([1, 2, 31, 33, 127, 255, 257, 1000, 20_001])
 ALIGNED = 8192
 COUNTED = practice([ALIGNED, 13 * 512], count=1)
+BARRIERS = 20  # five order what the given parts and the keys' places need; four splits by a bit each need 16
 
 
 def run_and_compare(kernel, rng, n, shift, keys=None):
@@ -93,13 +95,15 @@ def test_race(kernel, rng):
     ],
     counts="for each 32 keys, at n = 8192: sectors of global loads, at most 24 (keys and values are 12, starts one for "
     "each digit that a warp stores); bytes of stores, at most 8 for each key and 32 for each digit of a block; "
-    "atomics: none",
+    "atomics: none; barriers a block: at most 20",
 )
 def test_bytes(kernel, rng):
     for n in COUNTED:
-        counters = run_and_compare(kernel, rng, n, 20)[2].counters
+        run = run_and_compare(kernel, rng, n, 20)[2]
+        counters = run.counters
         kernel.within(counters.sectors_read, 24 * n // WARP, "sectors of global loads")
         kernel.within(counters.global_store_bytes, 8 * n + 512 * n // 256, "bytes of global stores", unit="bytes")
+        kernel.within(barriers_per_block(run), BARRIERS, "barriers for each block")
 
 
 @criterion(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ptxsim.limits import WARP
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import check_attention, products_of
 from warpschool.grading import criterion, practice
@@ -129,11 +130,19 @@ def test_race(kernel, rng):
     ],
     counts="at 384 tokens and at 128, causal: operations of tensor cores: at least those of tiles of 16 x 16 up to the "
     "diagonal, at most those of tiles of 128 x 128; loads of threads from global memory: none; bytes of global stores: "
-    "O and L; sectors beyond the fewest and bank conflicts: none",
+    "O and L; barriers and arrivals: for each tile at most two of all warps; sectors beyond the fewest and bank "
+    "conflicts: none",
 )
 def test_engines(kernel, rng):
+    # What a block passes before its first tile, most blocks here pass for nothing: only what tiles add is counted.
+    alone = check_attention(kernel, rng, TILE, causal=1).run.launches[0]
+    warps = -(-alone.threads_per_block // WARP)
     for n in COUNTED:
         case = check_attention(kernel, rng, n, causal=1)
+        tiles = -(-n // TILE)
+        barriers = case.counters.block_barriers - alone.counters.block_barriers
+        more = tiles * (tiles + 1) // 2 - 1
+        kernel.within(barriers, 2 * warps * more, f"barriers that warps pass for {more} more tiles")
         most = 2 * products_of(n, D, causal=1, tile=TILE)
         least = 2 * products_of(n, D, causal=1, tile=16)
         kernel.at_least(case.counters.tensor_operations, least, "operations of tensor cores")

@@ -9,6 +9,7 @@ from warpschool.grading import Verdict
 from warpschool.grading.budgets import (
     barriers_per_block,
     require_barriers,
+    require_lanes,
     require_products,
     require_registers,
     require_wide,
@@ -47,6 +48,15 @@ def test_shared_memory_of_all_blocks_is_static_and_dynamic():
 
 def test_barriers_of_a_block():
     assert barriers_per_block(ran()[1]) == 2
+
+
+def test_one_lane_at_a_time_is_too_few():
+    require_lanes(*ran())
+    walk = "for (int k = 0; k < 128; ++k) z[4 * i + k] = tile[k / 4].x;"
+    alone = f"volatile float* z = y; if (threadIdx.x % 32 == 0) {walk}"
+    with pytest.raises(Judgement, match=r"lanes at work in each instruction of k: .*; at least 16") as caught:
+        require_lanes(*ran(alone))
+    assert caught.value.verdict is Verdict.PERF
 
 
 def test_wide_accesses_pass_and_narrow_ones_name_their_line():

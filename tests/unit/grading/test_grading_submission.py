@@ -243,6 +243,8 @@ def test_excess_sectors_name_the_line():
     assert (found.verdict, found.line) == (Verdict.PERF, 7)
     assert "global loads take 896 sectors more than needed, 896 of them in line 7 (28 for each request" in found.seen
     kernel.no_excess_sectors(sizes, arrays, loads=False)
+    kernel.no_excess_sectors(sizes, arrays, most=896)
+    assert judgement(kernel.no_excess_sectors, sizes, arrays, most=895).seen == found.seen
 
 
 def test_excess_wavefronts_name_the_line():
