@@ -31,9 +31,9 @@ def count(replace: Any = setattr) -> Simulated:
         found.lines += ir.count("\n")
         return compiled(ir, *arguments, **options)
 
-    def account_counted(self, workers):
+    def account_counted(self, workers, *arguments):
         found.steps += self.terms.blocks * self.terms.warps + sum(worker.steps for worker in workers)
-        return account(self, workers)
+        return account(self, workers, *arguments)
 
     replace(jit, "_compiled", compile_counted)
     replace(engine.Launching, "_account", account_counted)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpcourse.experiments import gpu_ms, predicted_launches_ms, predicted_ms, told
+from warpcourse.experiments import gpu_ms, predicted_launches_ms, told
 from warpschool import model
 from warpschool.counters import Counters, ratio
 from warpschool.device import Launch, get_device
@@ -140,8 +140,6 @@ class Overhead:
     extra_kb: tuple[float, ...]
     """memory beyond the image's own"""
     time_ms: tuple[float | None, ...]
-    predicted_ms: tuple[float | None, ...]
-    """for the machine `PREDICTED` of the experiments"""
     bound_ms: tuple[float, ...]
     """lower bound for `gpu`, from counters"""
     gpu: str
@@ -154,18 +152,16 @@ def overhead(
     """Measure the student's own im2col for windows of R = S, padded so that results are as large as the image."""
     own = Program(own_contract(step), device="sim")
     fast = Program(own_contract(step), device="gpu") if get_device("auto").measures_time else None
-    extra, times, told_ms, bounds = [], [], [], []
+    extra, times, bounds = [], [], []
     for window in watched(windows, "sizes of a window"):
         x = np.random.default_rng(1).uniform(-1, 1, (1, channels, size, size)).astype(np.float32)
         sizes = {"R": window, "S": window, "STRIDE": 1, "PAD": window // 2}
         run = own.run(sizes, {"x": x}, check=not is_accepted(step))
-        told_ms.append(predicted_ms(own.contract, {**own.contract.sizes_of({"x": x.shape}), **sizes}))
         matrix = run.outputs["cols"]
         extra.append((matrix.nbytes - x.nbytes) / 1000)
         bounds.append(model.estimate(run.counters, gpu=gpu, array_bytes=matrix.nbytes + x.nbytes).time_ms)
         times.append(None if fast is None else gpu_ms(fast.run(sizes, {"x": x}).launches))
-    name = model.find_gpu(gpu).name
-    return Overhead(tuple(windows), tuple(extra), tuple(times), tuple(told_ms), tuple(bounds), name)
+    return Overhead(tuple(windows), tuple(extra), tuple(times), tuple(bounds), model.find_gpu(gpu).name)
 
 
 def operations(*, windows: Sequence[int] = WINDOWS, channels: int = 64, size: int = 32) -> dict[str, list[float]]:
