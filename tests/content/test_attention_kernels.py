@@ -18,6 +18,7 @@ def text_of(name: str) -> str:
     return (KERNELS / f"{name}.cu").read_text("utf-8")
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize(
     ("n", "constants"),
     [(1, {}), (77, {}), (2100, {"SPLIT": 64, "GROUP": 8}), pytest.param(300, {"SPLIT": 128, "TILE": 32},

@@ -50,6 +50,7 @@ def latest_first(waits: list[tuple[int, ...]]) -> list[int]:
     return order
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("guarded", [True, False], ids=["apart", "shared"])
 def test_every_order_that_keeps_to_the_dependencies_gives_the_same_bits(guarded: bool) -> None:
     made = session(guarded)

@@ -72,6 +72,7 @@ def test_gelu_its_slope_and_sums():
     assert np.array_equal(run_kernel("add", sizes, {"a": x, "b": dy})["y"], x + dy)
 
 
+@pytest.mark.thinned(2)
 @pytest.mark.parametrize("rows", [256, 130])
 def test_gradients_of_a_linear_layer_of_many_rows(rows):
     """256 rows make four shares of 64 rows, 130 make two of 65."""

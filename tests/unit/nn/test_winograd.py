@@ -174,6 +174,7 @@ def checked(pipeline: Winograd, problem: Convolution) -> Convolved:
     return done
 
 
+@pytest.mark.thinned(3)
 @pytest.mark.parametrize("tile", [(4, 5), (6, 3), (3, 2)])
 def test_generated_transforms_in_a_pipeline(tile):
     exact = matrices(*tile)

@@ -60,6 +60,7 @@ def test_labels_of_points_in_one_place_stand_apart():
     assert not overlapping([Standing(f"TILE = {2**i}", 1, 1.0, 1000.0, "DRAM") for i in range(5)])
 
 
+@pytest.mark.thinned(4)
 @pytest.mark.parametrize("seed", range(12))
 def test_labels_of_points_that_crowd_stand_apart(seed):
     rng = np.random.default_rng(seed)
