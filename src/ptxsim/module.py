@@ -207,6 +207,7 @@ class SimKernel:
         tier: str = "auto",
         doubled: str = "",
         watch: Sequence[Allocation] | None = None,
+        most_looks: int | None = None,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -223,6 +224,8 @@ class SimKernel:
         the first and compiles it when its launches have taken a while; what comes out is the same. `doubled` names a
         kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
         stores tells then whether it comes from them. `watch`, with checks: the record says what was done to these.
+        A race that is suspected between blocks is looked into by a second run; `most_looks` says after how many of them
+        that found nothing launches that are alike are spared it, None that none is.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -238,7 +241,7 @@ class SimKernel:
         return kernel.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
-            tier=tier, watch=watch,
+            tier=tier, watch=watch, most_looks=most_looks,
         )  # fmt: skip
 
     def _with(self, kind: str) -> SimKernel:

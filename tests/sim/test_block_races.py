@@ -73,18 +73,29 @@ HANDS_ON = """extern "C" __global__ void k(int* count, int* parts, int races)
 """
 
 
-def test_what_two_looks_refuted_is_not_looked_into_again_and_a_race_is_told_each_time(monkeypatch):
+def test_looks_are_spared_only_where_somebody_says_after_how_many(monkeypatch):
     looks = []
     find = engine.Launching.find_races
     monkeypatch.setattr(engine.Launching, "find_races", lambda *given: looks.append(1) or find(*given))
     module = ptxsim.parse(compile_cuda(HANDS_ON).ptx)
-    for races, most in ((0, 2), (1, 5)):
+    for races, most, spent in ((0, 2, 2), (0, None, 5), (1, 2, 5), (1, None, 5)):
         kernel = module.kernel("k")
         memory = ptxsim.Memory()
         count, parts = memory.allocate(4), memory.allocate(4 * 9)
         count.view()[:] = 0
         looks.clear()
-        records = [kernel.launch((8,), (32,), (count, parts, np.int32(races)), memory) for _ in range(5)]
+        arguments = count, parts, np.int32(races)
+        records = [kernel.launch((8,), (32,), arguments, memory, most_looks=most) for _ in range(5)]
         assert [bool(record.hazards) for record in records] == [bool(races)] * 5
-        assert len(looks) == most
+        assert len(looks) == spent
         assert parts.view().view(np.int32)[8] == 36
+
+
+def test_a_race_behind_launches_without_one_is_told():
+    kernel = ptxsim.parse(compile_cuda(HANDS_ON).ptx).kernel("k")
+    memory = ptxsim.Memory()
+    count, parts = memory.allocate(4), memory.allocate(4 * 9)
+    count.view()[:] = 0
+    for races in (0, 0, 0, 1):
+        record = kernel.launch((8,), (32,), (count, parts, np.int32(races)), memory)
+        assert bool(record.hazards) == bool(races)

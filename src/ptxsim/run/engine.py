@@ -68,9 +68,6 @@ _PIECE = 1 << 13
 """Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
-_ENOUGH_LOOKS = 2
-"""Launches of a shape in which a second look has found nothing, before it is spared the next: a program that hands
-results from block to block a thousand times would spend its time on that."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
 """The kind of finding that is no hazard; those that the exact race shadow tells."""
 
@@ -148,6 +145,7 @@ class Engine:
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
         threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
         handoffs: bool, tier: str, watch: Sequence[Allocation] | None = None,
+        most_looks: int | None = None,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
         options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
@@ -158,6 +156,7 @@ class Engine:
             return self._run(
                 code, cut_short, terms, memory, variables, threads=threads, step_limit=step_limit,
                 print_limit=print_limit, order=order, handoffs=handoffs, watch=watch,
+                most_looks=most_looks,
             )  # fmt: skip
 
         promotion = self._promotion(key, tier)
@@ -198,7 +197,7 @@ class Engine:
     def _run(
         self, code: Code, cut_short: Callable[[], bool] | None, terms: Terms, memory: Memory,
         variables: Mapping[str, Allocation], *, threads: int | None, step_limit: int, print_limit: int,
-        order: int | None, handoffs: bool, watch: Sequence[Allocation] | None = None,
+        order: int | None, handoffs: bool, watch: Sequence[Allocation] | None, most_looks: int | None,
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         static = self.kernel.shared_bytes
@@ -215,7 +214,7 @@ class Engine:
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
                 handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
-            return Launching(self, setup, cut_short, watch).execute(threads or available_threads())
+            return Launching(self, setup, cut_short, watch, most_looks).execute(threads or available_threads())
         finally:
             if workspace is not None:
                 memory.free(workspace)
@@ -264,10 +263,10 @@ class Launching:
 
     def __init__(
         self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None,
-        watch: Sequence[Allocation] | None = None,
+        watch: Sequence[Allocation] | None = None, most_looks: int | None = None,
     ) -> None:  # fmt: skip
         self.engine, self.setup, self.terms = engine, setup, setup.terms
-        self._cut_short, self._watch = cut_short, watch
+        self._cut_short, self._watch, self._most_looks = cut_short, watch, most_looks
         self._was_cut_short = False
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
@@ -323,8 +322,9 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
-        looks = self.engine.looks.setdefault(self._suspicion(hazards), [])
-        if len(looks) < _ENOUGH_LOOKS:
+        most = self._most_looks
+        looks = [] if most is None else self.engine.looks.setdefault(self._suspicion(hazards), [])
+        if most is None or len(looks) < most:
             found = self._second_look(before, written)
             if found is None:
                 return self._beyond_doubt(hazards)

@@ -178,6 +178,7 @@ class ProgramSubmission:
         session, memory = make_session(
             model.find_gpu(gpu), memory_bytes=DEVICE_BYTES, budget=_BUDGET, fault=fault, skip_launches=skip_launches,
             zeros=False,
+            most_looks=None,
         )  # fmt: skip
         session.calls = []
         session.findings.lines_of = self._lines_of

@@ -59,6 +59,9 @@ _FORMATS = {0: "i", 1: "u", 2: "f"}
 _MOST_CALLS = 100_000
 _BY_SYNTAX = "<<<>>>"
 """What a launch calls itself that returns nothing."""
+ENOUGH_LOOKS = 2
+"""Second looks at launches that are alike: a program that hands results from block to block a thousand times would
+spend its time on them. Programs that are graded get all."""
 _MOST_IGNORED = 100
 """Calls that failed, of which one is told that nobody looked at."""
 _MOST_FOLLOWED = 64 << 20
@@ -152,6 +155,8 @@ class Session:
     zeros: bool = True
     """whether managed and pinned memory begins as zeros, as pages do that a system gives for the first time; else it
     is filled with 0xFF, as all other memory is, so that who relies on that is found"""
+    most_looks: int | None = ENOUGH_LOOKS
+    """see `SimKernel.launch`"""
     calls: list[_Asked] | None = None
     """what was asked for, where somebody wants it"""
     at_end: Callable[[int], int] = int
@@ -342,7 +347,7 @@ class Session:
                 (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
                 step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
                 cooperative=bool(cooperative), threads=1 if function.is_small((gx, gy, gz)) else self._threads,
-                watch=[piece.allocation for piece in watched.values()],
+                watch=[piece.allocation for piece in watched.values()], most_looks=self.most_looks,
             )  # fmt: skip
         except PtxsimError as problem:
             self._fail(problem, function, callers)
