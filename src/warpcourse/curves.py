@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,11 @@ from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE
 
 SMOOTH = 10
 """Steps of the running mean."""
+
+
+def loss_left(losses: Sequence[float]) -> float:
+    """The mean loss of the last ten steps, over that of the first ten; NaN before there are twenty."""
+    return float(np.mean(losses[-SMOOTH:]) / np.mean(losses[:SMOOTH])) if len(losses) >= 2 * SMOOTH else math.nan
 
 
 def draw_losses(losses: Sequence[float], levels: Mapping[str, float], *, steps: int = 0) -> Figure:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -39,12 +38,12 @@ from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
-from ptxsim.printf import formatted
 from ptxsim.record import LaunchRecord, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
-from ptxsim.run.shadows import hand_on, new_shadow
+from ptxsim.run.printing import printed_text
+from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
 from ptxsim.run.snapshot import Snapshot
 from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
@@ -64,8 +63,6 @@ _Key = tuple[Triple, Options, bool]
 Lines = dict[int, dict[str, int]]
 """Counters by source line."""
 _COUNTS_KEPT, _MOST_RESTING = 64, 4
-_PIECE = 1 << 13
-"""Granules of a race shadow that are looked at together."""
 _ENOUGH_STEPS, _MOST_STEPS = 200_000, 10_000_000
 """Accesses of warps after which a look into races ends: once one is found, and in any case."""
 NOTE, PAIRS = "same-value", ("race", "unordered", "lockstep", "same-value")
@@ -301,7 +298,7 @@ class Launching:
             stored_to: tuple[str, ...] = ()
             touched: tuple[Touched, ...] | None = None
             if self._watch is None:
-                stored_to = _stored_to(written, workers[0].shadows)
+                stored_to = names_stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
                 touched = self._touched(watched, written, workers[0].shadows)
             record = self._account(workers, stored_to, touched)
@@ -482,7 +479,7 @@ class Launching:
                 nothing = np.zeros(len(shadow), np.bool_)
                 found.append(Touched(allocation.address, granule, accessed, nothing, nothing if in_turn else accessed))
                 continue
-            accessed, kind, before = _accesses(shadow)
+            accessed, kind, before = accesses(shadow)
             wrote, plain = (before & np.uint64(flag) != 0 for flag in (L.WROTE_BEFORE, L.PLAIN_BEFORE))
             stored = accessed & ((kind != L.READ) | wrote)
             reads = (kind == L.READ) & ~wrote & (not in_turn)
@@ -517,7 +514,7 @@ class Launching:
     ) -> LaunchRecord:
         lines, totals = self._counted(workers)
         told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
-        printed = _printed([w.printed() for w in workers], self.setup.memory)
+        printed = printed_text([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
             totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
@@ -530,53 +527,6 @@ def _root(root: str) -> tuple[int | None, str]:
     """Where a pointer comes from: its offset in the parameter block, or the name of a variable."""
     kind, _, rest = root.partition("+" if root.startswith("param") else " ")
     return (int(rest), "") if kind == "param" else (None, rest)
-
-
-def _accesses(shadow: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each granule: whether it was accessed, how last, and the flags of what its own block did there before."""
-    accessed, kind = shadow >> np.uint64(32), shadow >> np.uint64(L.KIND_SHIFT) & np.uint64(3)
-    return accessed != 0, kind, accessed & np.uint64(L.WROTE_BEFORE | L.PLAIN_BEFORE)
-
-
-def _stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]) -> tuple[str, ...]:
-    """Names of the allocations of which some granule was stored to or updated, whatever it holds afterwards."""
-    return tuple(a.name for a in written if a.address in shadows and _shows_a_store(shadows[a.address]))
-
-
-def _shows_a_store(shadow: np.ndarray) -> bool:
-    """Whether some granule was stored to or updated: in pieces, for most arrays tell that in the first."""
-    for first in range(0, len(shadow), _PIECE):
-        piece = shadow[first : first + _PIECE]
-        if piece.any():
-            accessed, kind, before = _accesses(piece)
-            if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
-                return True
-    return False
-
-
-def _printed(buffers: list[bytes], memory: Memory) -> str:
-    """Text of all records that generated code left, in the order of blocks; within one in the order of printing."""
-    texts: list[tuple[int, str]] = []
-    for data in buffers:
-        at = 0
-        while at < len(data):
-            address, index, _, size, _, _ = L.PRINT_HEADER.unpack_from(data, at)
-            at += L.PRINT_HEADER.size + size
-            arguments = partial(_cut, data[at - size : at])
-            texts.append((index, formatted(_string_at(memory, address), arguments, partial(_string_at, memory))))
-    return "".join(text for _, text in sorted(texts, key=itemgetter(0)))
-
-
-def _cut(payload: bytes, offset: int, size: int) -> bytes:
-    return payload[offset : offset + size].ljust(size, b"\0")
-
-
-def _string_at(memory: Memory, address: int) -> bytes:
-    """The zero-terminated string at a global address."""
-    allocation = memory.find(address)
-    if allocation is None:
-        return b"(bad string)"
-    return allocation.view()[address - allocation.address :].tobytes().split(b"\0", 1)[0]
 
 
 def block_ranges(blocks: int, workers: int, together: int = 1) -> Iterator[range]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.curves import LiveCurve
+from warpcourse.curves import LiveCurve, loss_left
 from warpcourse.lessons import BLUE, GREEN, ORANGE
 from warpschool.course import Course
 from warpschool.errors import ArgumentError, SimulationError
@@ -118,7 +118,7 @@ class TinyRun:
     @property
     def left(self) -> float:
         """The mean loss of the last ten steps, over that of the first ten; NaN before there are twenty."""
-        return float(np.mean(self.losses[-10:]) / np.mean(self.losses[:10])) if len(self.losses) >= 20 else math.nan
+        return loss_left(self.losses)
 
     def table(self) -> Table:
         """One line for each epoch."""

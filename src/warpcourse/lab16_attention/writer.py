@@ -20,7 +20,7 @@ import numpy.typing as npt
 from matplotlib.figure import Figure
 
 from warpcourse import experiments
-from warpcourse.curves import LiveCurve, draw_losses
+from warpcourse.curves import LiveCurve, draw_losses, loss_left
 from warpcourse.lab16_attention.stories import Stories, is_right
 from warpcourse.lessons import BLUE
 from warpschool.course import Course
@@ -94,7 +94,7 @@ class TinyRun:
     @property
     def left(self) -> float:
         """The mean loss of the last ten steps, over that of the first ten; NaN before there are twenty."""
-        return float(np.mean(self.losses[-10:]) / np.mean(self.losses[:10])) if len(self.losses) >= 20 else math.nan
+        return loss_left(self.losses)
 
     def table(self) -> Table:
         """First losses, last losses, and what that means."""

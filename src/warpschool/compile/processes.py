@@ -252,11 +252,7 @@ class CompilerForks:
     def close(self) -> None:
         """End it, where this process has started it."""
         self._socket.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        await_end(self._process)
 
     def let_go(self) -> None:
         """In a fork that needs no more compilers."""
@@ -271,6 +267,15 @@ class CompilerFork(Compiler):
 
     def __init__(self, stdin: int, stdout: int) -> None:
         super().__init__(os.fdopen(stdin, "wb", buffering=0), os.fdopen(stdout, "rb", buffering=0))
+
+
+def await_end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a process that has been told to end, and kill it if it does not."""
+    try:
+        process.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _started(what: str, toolchain: Toolchain, **streams: Any) -> subprocess.Popen[bytes]:

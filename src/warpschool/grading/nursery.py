@@ -31,7 +31,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from warpschool.compile.pool import pool
-from warpschool.compile.processes import CompilerFork, CompilerForks
+from warpschool.compile.processes import CompilerFork, CompilerForks, await_end
 from warpschool.compile.toolchain import find_toolchain
 from warpschool.errors import CompilerMissing
 
@@ -53,7 +53,6 @@ _LOADED_FOR = {
 """What is imported when a module is asked for the first time: notebooks draw, checks of kernels do not."""
 _PR_SET_PDEATHSIG = 1
 _MOST_REQUEST, _MOST_FILES = 1 << 17, 32
-_END_S = 2.0
 _WORDS = 3
 """That a keeper tells: the number of its fork, its exit code, its processor time."""
 _used_s: list[float] = []
@@ -99,11 +98,7 @@ class Nursery:
     def close(self) -> None:
         """End it, and the forks that are at work."""
         self._socket.close()
-        try:
-            self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        await_end(self._process)
 
 
 def _awaited(said: int, wall_s: float) -> int | None:
