@@ -38,6 +38,7 @@ from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, readabl
 from warpschool.harness.compare import Comparison, compare, is_poison, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
+from warpschool.inspect.accesses import WarpRequest, trace
 
 _MOST_MEASURED = 8
 _MOST_WARNINGS = 8
@@ -368,6 +369,21 @@ class Submission:
     def resources(self, *, arch: str = "sm_80") -> dict[str, Resources]:
         """Return registers, shared and local bytes and spills of each kernel, as ptxas assigns them."""
         return dict(self._guarded(lambda: resource_usage(self.source, name=self.name, arch=arch)))
+
+    def requests(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, block: int
+    ) -> tuple[WarpRequest, ...]:
+        """Return what the lanes of one block touch, of each launch that has so many blocks.
+
+        Raises Judgement (PERF) for a kernel that orders its warps by atomics, fences or printf: one block cannot be
+        followed then.
+        """
+        try:
+            return self._guarded(lambda: trace(self.contract, sizes, arrays, block=block)).accesses
+        except Judgement as judgement:
+            if isinstance(judgement.__cause__, ArgumentError):
+                raise Judgement(Verdict.PERF, f"cannot be counted: {judgement.__cause__.message}") from judgement
+            raise
 
     def within(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
