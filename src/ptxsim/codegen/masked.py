@@ -7,7 +7,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants
 from ptxsim.codegen.tensor_frames import Group, ResidentFrames
 from ptxsim.codegen.translator import Translator, is_block_barrier, ways
-from ptxsim.codegen.unit import Unit, entries_of, lanes_of
+from ptxsim.codegen.unit import Unit, lanes_of
 from ptxsim.codegen.warp import require_member
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 
@@ -39,7 +39,7 @@ class Masked(Translator):
         self.defined.add(register)
 
     def translate(self) -> str:
-        entries = set() if self.unit.options.parted else set(entries_of(self.unit))
+        entries = frozenset() if self.unit.options.parted else self.unit.entries
         pcs_at = self._pcs_at
         self.label("entry")
         start = len(self.lines)
