@@ -222,13 +222,11 @@ class Full(Translator):
         self.known = known
 
     def _leave_block(self, mentioned: set[str]) -> None:
-        """The one place where scalars and matrices go to their slots for `masked`; dead ones carry anything."""
+        """The one place where scalars go to their slots for `masked`; dead ones carry anything."""
         self.label("leave")
         self.known = {}
         for name in sorted(self.unit.context.slots.keys() & mentioned):
-            if self.frames.leaves(name):
-                self.save(name, self.get(name, WARP))
-            elif self.form(name) != WARP:
+            if self.form(name) != WARP:
                 self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
         pcs = self.load("i16", IRValue("ptr", "%parted_pcs"), WARP, align=64)
         self.store(pcs, self.offset(CONTEXT, self.unit.context.PCS), align=64)
