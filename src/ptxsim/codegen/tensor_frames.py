@@ -3,8 +3,8 @@
 Registers that only ever appear together, as one operand of matrix instructions, need not be spread over lanes. `full`
 keeps such a list as a matrix in the warp's context, where products, loads and stores of fragments work on it in place,
 also across barriers. A register of it that another instruction reads is taken out, one that another instruction writes
-is put in, before the next use of the matrix. `masked` keeps all registers in their slots: the matrices are spread before
-the first of its blocks that mentions one of their registers, and gathered if the warp then comes back to `full`.
+is put in, before the next use of the matrix. `masked` keeps all registers in their slots: the matrices are spread
+before the first of its blocks that mentions one of their registers, and gathered if the warp then comes back to `full`.
 
 An input that comes from memory and goes into products of the same basic block, and nowhere else, is kept as products
 take it: widened to f32 when it is loaded.

@@ -137,8 +137,8 @@ class Unit:
     """whether the kernel uses mbarrier, so that copies may land when nobody of their warp waits"""
     in_turns: bool = False
     """whether blocks may wait for each other, so that several are resident and run in turns"""
-    warpgroups: bool = False
-    """whether warps multiply in fours"""
+    wide_entries: int = 0
+    """operands of wgmma that are kept ready for each warpgroup, a power of 2; 0 where there is no wgmma"""
     meets_grid: bool = False
     """whether it looks for the workspace of a cooperative launch, in which grid.sync() counts blocks"""
     clusters: bool = False

@@ -239,7 +239,7 @@ class HostWorker:
         self.pending = _aligned(self.pending_bytes * self.places)
         s.pending = self.pending.ctypes.data
         groups = -(-terms.warps // WARPGROUP)
-        entries = groups * L.WIDE_ENTRIES if unit.warpgroups else 0
+        entries = groups * unit.wide_entries
         self.wide = _aligned(entries * L.WIDE_BYTES)
         self.wide_headers = self.wide.reshape(entries, L.WIDE_BYTES)[:, : L.WIDE_HEADER]
         s.wide = self.wide.ctypes.data
