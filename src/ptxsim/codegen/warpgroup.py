@@ -115,6 +115,7 @@ def _wide(t: Either, i: Instruction, p: WarpgroupProduct, place: Place, descript
     number = t.load("i32", at)
     t.store(t.add_const(number, 1), at)
     warpgroup, entries = t.lshr(t.warp_index(), 2), t.unit.wide_entries
+    assert entries, "the worker has room for none"
     entry = t.add(t.mul(warpgroup, t.like(warpgroup, entries)), t.and_const(number, entries - 1))
     slot = t.offset(t.field("wide", "ptr"), t.mul(t.resize(entry, "i64"), constant("i64", L.WIDE_BYTES)))
     block = t.add_const(t.load("i64", t.offset(WORKER, L.field("block"))), 1)
