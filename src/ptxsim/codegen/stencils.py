@@ -268,7 +268,8 @@ def _lone(form: Form, setting: _Setting) -> Unit:
         optimistic=frozenset({id(i)} if "optimistic" in form.flags else ()),
         waits=frozenset({id(i)} if "waits" in form.flags else ()),
         partial_order=setting.partial_order, wide_vectors=setting.wide_vectors, asynchronous=setting.followed,
-        copies_async=setting.copies_async, wide_entries=setting.wide_entries, early_uses={id(i): ()} if "early" in form.flags else {},
+        copies_async=setting.copies_async, wide_entries=setting.wide_entries,
+        early_uses={id(i): ()} if "early" in form.flags else {},
     )  # fmt: skip
 
 
