@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -144,14 +144,19 @@ def learned(ours: Ours, theirs: Theirs) -> dict[str, list[float]]:
 
 def parts(ours: Ours) -> list[dict[str, Any]]:
     """Every call of a step alone."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for call in ours.step.calls:
-        timing = ws.benchmark(call.enqueue(), device="gpu", rules=QUICK)
-        rows.append({"part": call.part, "layer": call.layer, "ms": timing.median_ms})
-        print(f"{call.part:22s} {call.layer:7s} {timing.median_ms:7.4f} ms", flush=True)
+        rows.append({"part": call.part, "layer": call.layer, "ms": alone_ms(call.enqueue())})
+        print(f"{call.part:22s} {call.layer:7s} {rows[-1]['ms']:7.4f} ms", flush=True)
     for part in dict.fromkeys(row["part"] for row in rows):
         print(f"{part:22s} {sum(row['ms'] for row in rows if row['part'] == part):7.4f} ms")
     return rows
+
+
+def alone_ms(work: Callable[[], None]) -> float:
+    found = ws.benchmark(work, device="gpu", rules=QUICK).median_ms
+    assert found is not None
+    return found
 
 
 def other_tiles(channels: int, filters: int) -> Iterator[Tiles]:
@@ -189,10 +194,10 @@ def tile_trial(ours: Ours) -> list[dict[str, Any]]:
                 launches = which.enqueue(sizes, call.arrays)
                 found.append(call.arrays["dw"].get())
             wrong = float(np.linalg.norm(found[1] - found[0]) / np.linalg.norm(found[0]))
-            timing = ws.benchmark(repeated(launches), device="gpu", rules=QUICK)
+            ms = alone_ms(repeated(launches))
             flops = 2 * sizes["BATCH"] * sizes["H"] * sizes["W"] * sizes["C"] * sizes["F"] * sizes["R"] ** 2
-            rows.append({"layer": call.layer, "tiles": tiles, "ms": timing.median_ms, "apart": wrong})
-            print(f"{call.layer:7s} {timing.median_ms:7.4f} ms {flops / timing.median_ms * 1e-9:6.0f} TFLOP/s, apart "
+            rows.append({"layer": call.layer, "tiles": tiles, "ms": ms, "apart": wrong})
+            print(f"{call.layer:7s} {ms:7.4f} ms {flops / ms * 1e-9:6.0f} TFLOP/s, apart "
                   f"{wrong:.1e} {tiles}", flush=True)  # fmt: skip
     return rows
 
