@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -229,5 +230,5 @@ def test_a_step_has_all_parts(step: Any) -> None:
         assert np.array_equal(step.to_theirs(SMALL, layer, ours, SMALL.channels), weight)
     spans = sorted([(one.first, one.first + one.weights) for one in found if one.side]
                    + [(one.bias, one.bias + one.filters) for one in found])  # fmt: skip
-    assert all(end <= begin for (_, end), (begin, _) in zip(spans, spans[1:], strict=False))
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(spans))
     assert length % 8 == 0 and spans[-1][1] <= length
