@@ -3,14 +3,14 @@
 //          each tile and filter: for few channels that takes longer than the products. Here a block transforms 16 tiles
 //          of all channels into shared memory, where they stay; columns by one thread, rows by another, four channels
 //          at a time. Then come the filters, 32 at a time: 64 sums a thread, all that its registers hold, while the
-//          filters of the next four channels are on their way. Sums go once through shared memory, for a position's
-//          belong to one thread, and a tile's to another. Filters are transformed before, into the order in which
-//          blocks read them.
+//          filters of the next six channels are on their way, for the L2 cache is far. Sums go once through shared
+//          memory, for a position's belong to one thread, and a tile's to another. Filters are transformed before,
+//          into the order in which blocks read them.
 // From:    lab09_winograd/07_fused_f2.cu, lab09_winograd/03_batched_gemm.cu
 // Limits:  CHANNELS channels, a multiple of 32 filters, stride 1. Each block reads all filters: L2 decides for more.
 // Target:  sm_90a
-// Entry:   transform_filters(const float w[F,C,FILTER,FILTER] in, float U[F/TF,C/TC,64,TC,TF] out, int F, int C)
-// Entry:   convolve(const float x[BATCH,C,H,W] in, const float U[F/TF,C/TC,64,TC,TF] in, float y[BATCH,F,OH,OW] out,
+// Entry:   transform_filters(const float w[F,C,FILTER,FILTER] in, float U[F/TF,C/TU,64,TU,TF] out, int F, int C)
+// Entry:   convolve(const float x[BATCH,C,H,W] in, const float U[F/TF,C/TU,64,TU,TF] in, float y[BATCH,F,OH,OW] out,
 //                   int BATCH, int C, int H, int W, int F, int PAD)
 // Sizes:   OH = H + 2*PAD - FILTER + 1, OW = W + 2*PAD - FILTER + 1, TY = cdiv(OH, TILE), TX = cdiv(OW, TILE)
 // Needs:   C == CHANNELS, F % TF == 0, H + 2*PAD >= FILTER, W + 2*PAD >= FILTER, BATCH * TY * TX <= 1073741824
@@ -24,25 +24,29 @@ constexpr int SIDE = 8;              // pixels of a tile along each axis
 constexpr int FILTER = SIDE - TILE + 1;
 constexpr int TP = 16;               // tiles of a block
 constexpr int TF = 32;               // filters that it works on together
-constexpr int TC = 4;                // channels that are transformed, and multiplied, together
+constexpr int TC = 4;                // channels that are transformed together,
 constexpr int PIECES = CHANNELS / TC;
+constexpr int TU = 2;                // and so many multiplied
+constexpr int TURNS = CHANNELS / TU;
+constexpr int STAGES = 4;            // of filters
 constexpr int THREADS = 512;
 constexpr int WPT = 8;               // tiles, and filters, of a thread's sums
 constexpr int PITCH_V = CHANNELS * TP + 8;  // floats of a position's values
-constexpr int PITCH_U = TC * TF + 16;       // of its filters: two positions' begin in different halves of the banks
+constexpr int PITCH_U = TU * TF + 16;       // of its filters: two positions' begin in different halves of the banks
 constexpr int PITCH_T = 72;          // of a tile's transformed columns
 constexpr int PITCH_M = TF / 2 + 4;  // of a tile's sums, for half of the filters
 constexpr int FLOATS_V = SIDE * SIDE * PITCH_V;
 constexpr int FLOATS_T = TC * TP * PITCH_T;
 constexpr int FLOATS_U = SIDE * SIDE * PITCH_U;
-constexpr int STORED_U = SIDE * SIDE * TC * TF;  // in memory, without what lies between
+constexpr int STORED_U = SIDE * SIDE * TU * TF;  // in memory, without what lies between
 constexpr int FLOATS_M = SIDE * SIDE * TP * PITCH_M;
 constexpr int SHARED = 4 * (FLOATS_V + FLOATS_M);  // columns, filters and sums have one place after the other
 
 static_assert(TILE == 4 || TILE == 6, "the points are those of tiles of 8 x 8 pixels");
 static_assert(THREADS == SIDE * SIDE * (TP / WPT) * (TF / WPT), "the threads' sums cover the block's exactly");
 static_assert(THREADS == TC * TP * SIDE && CHANNELS % TC == 0, "a column and a row for each thread");
-static_assert(FLOATS_U + 2 * FLOATS_T <= FLOATS_M && 2 * FLOATS_U <= FLOATS_M, "room for each");
+static_assert(2 * FLOATS_U + 2 * FLOATS_T <= FLOATS_M && STAGES * FLOATS_U <= FLOATS_M, "room for each");
+static_assert(STAGES == 4 && TC % TU == 0 && STORED_U % (4 * THREADS) == 0, "what is sent when, and by whom");
 static_assert(SHARED <= 227 * 1024, "a block of an H100 has 227 KB of shared memory");
 
 // Numbers at the points 0, 1, -1, 2, -2, 1/2, -1/2 and infinity, with the factors that the exact matrices have.
@@ -110,26 +114,13 @@ extern "C" __global__ void transform_filters(const float* w, float* U, int F, in
         #pragma unroll
         for (int i = 0; i < SIDE; ++i) middle[i][s] = numbers[i];
     }
-    float* const to = U + (static_cast<long long>(blockIdx.x) * gridDim.y + blockIdx.y) * STORED_U
-                      + threadIdx.y * TF + threadIdx.x;
+    float* const to = U + (static_cast<long long>(blockIdx.x) * (C / TU) + c / TU) * STORED_U + c % TU * TF + threadIdx.x;
     #pragma unroll
     for (int i = 0; i < SIDE; ++i) {
         float numbers[SIDE];
         transform_filter(numbers, middle[i]);
         #pragma unroll
-        for (int j = 0; j < SIDE; ++j) to[(i * SIDE + j) * TC * TF] = numbers[j];
-    }
-}
-
-// Sends four channels' filters to shared memory: 16 bytes a thread and turn.
-__device__ void send_filters(float* to, const float* from)
-{
-    #pragma unroll
-    for (int i = 0; i < STORED_U / 4 / THREADS; ++i) {
-        const int at = (i * THREADS + threadIdx.x) * 4;
-        const int there = at / (TC * TF) * PITCH_U + at % (TC * TF);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                     :: "r"(static_cast<unsigned>(__cvta_generic_to_shared(to + there))), "l"(from + at) : "memory");
+        for (int j = 0; j < SIDE; ++j) to[(i * SIDE + j) * TU * TF] = numbers[j];
     }
 }
 
@@ -141,6 +132,25 @@ struct Tile {
 __device__ Tile tile_at(int p, int TY, int TX)
 {
     return {p / (TY * TX), p / TX % TY * TILE, p % TX * TILE};
+}
+
+// Adds TU channels' products of eight tiles and eight filters: four, and four further on.
+__device__ void multiply(float (&sums)[WPT][WPT], const float* a, const float* b)
+{
+    #pragma unroll
+    for (int c = 0; c < TU; ++c) {
+        float left[WPT];
+        float right[WPT];
+        *reinterpret_cast<float4*>(left) = *reinterpret_cast<const float4*>(a + c * TP);
+        *reinterpret_cast<float4*>(left + 4) = *reinterpret_cast<const float4*>(a + c * TP + TP / 2);
+        *reinterpret_cast<float4*>(right) = *reinterpret_cast<const float4*>(b + c * TF);
+        *reinterpret_cast<float4*>(right + 4) = *reinterpret_cast<const float4*>(b + c * TF + TF / 2);
+        #pragma unroll
+        for (int t = 0; t < WPT; ++t) {
+            #pragma unroll
+            for (int f = 0; f < WPT; ++f) sums[t][f] = fmaf(left[t], right[f], sums[t][f]);
+        }
+    }
 }
 
 // A tile's results from its 64 sums; `rows` and `cols` of them lie in an image of rows of OW.
@@ -183,22 +193,34 @@ convolve(const float* __restrict__ x, const float* __restrict__ U, float* __rest
          int BATCH, int C, int H, int W, int F, int PAD)
 {
     extern __shared__ __align__(16) float shared[];
-    float* const V = shared;                    // [position][channel][tile]
-    float* const filters = V + FLOATS_V;        // [2][position][channel][filter]
-    float* const columns = filters + FLOATS_U;  // [2][channel][tile][row][column], columns transformed
-    float* const M = filters;                   // [position][tile][filter]
+    float* const V = shared;                        // [position][channel][tile]
+    float* const filters = V + FLOATS_V;            // [STAGES][position][channel][filter]
+    float* const columns = filters + 2 * FLOATS_U;  // [2][channel][tile][row][column], columns transformed
+    float* const M = filters;                       // [position][tile][filter]
     const int OH = H + 2 * PAD - FILTER + 1;
     const int OW = W + 2 * PAD - FILTER + 1;
     const int TY = (OH + TILE - 1) / TILE;
     const int TX = (OW + TILE - 1) / TILE;
     const int P = BATCH * TY * TX;
     const int first = blockIdx.x * TP;
-    const int steps = F / TF * PIECES;  // filters 0 to 31 with all channels, four at a time, then the next filters
-    const auto send = [&](int step) {
-        send_filters(filters + step % 2 * FLOATS_U, U + static_cast<long long>(step) * STORED_U);
+    // Sends two channels' filters to a stage, 16 bytes a thread and turn; the same filters' until they are all sent.
+    const float* outgoing = U + threadIdx.x * 4;
+    const unsigned incoming = static_cast<unsigned>(__cvta_generic_to_shared(
+        filters + threadIdx.x * 4 / (TU * TF) * PITCH_U + threadIdx.x * 4 % (TU * TF)));
+    const auto send = [&](int turn) {
+        if (turn < TURNS) {
+            #pragma unroll
+            for (int i = 0; i < STORED_U / (4 * THREADS); ++i) {
+                const int further = turn % STAGES * FLOATS_U + i * (4 * THREADS / (TU * TF)) * PITCH_U;
+                asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                             :: "r"(incoming + 4 * further), "l"(outgoing + i * 4 * THREADS) : "memory");
+            }
+            outgoing += STORED_U;
+        }
         asm volatile("cp.async.commit_group;" ::: "memory");
     };
     send(0);
+    send(1);
 
     // A thread transforms a column of a tile of one of four channels,
     const int column = threadIdx.x % SIDE;
@@ -216,18 +238,17 @@ convolve(const float* __restrict__ x, const float* __restrict__ U, float* __rest
     // and then a row: a warp has one row of 16 tiles and two channels.
     const int row = threadIdx.x / 32 % SIDE;
     const int channel = threadIdx.x / (32 * SIDE) * 2 + threadIdx.x % 32 / TP;
-    float pixels[2][SIDE];
-    const auto load = [&](float (&to)[SIDE]) {
-        #pragma unroll
-        for (int i = 0; i < SIDE; ++i) to[i] = inside >> i & 1 ? from[i * W] : 0.0f;
-        from += static_cast<long long>(TC) * H * W;
-    };
-    load(pixels[0]);
+    float pixels[PIECES][SIDE];  // all set out before the first is used: no sum needs these registers yet
     #pragma unroll
     for (int piece = 0; piece < PIECES; ++piece) {
-        if (piece + 1 < PIECES) load(pixels[(piece + 1) % 2]);
+        #pragma unroll
+        for (int i = 0; i < SIDE; ++i) pixels[piece][i] = inside >> i & 1 ? from[i * W] : 0.0f;
+        from += static_cast<long long>(TC) * H * W;
+    }
+    #pragma unroll
+    for (int piece = 0; piece < PIECES; ++piece) {
         float numbers[SIDE];
-        transform_input(numbers, pixels[piece % 2]);
+        transform_input(numbers, pixels[piece]);
         float* const there = columns + piece % 2 * FLOATS_T;
         #pragma unroll
         for (int i = 0; i < SIDE; ++i) there[threadIdx.x / SIDE * PITCH_T + i * SIDE + column] = numbers[i];
@@ -249,30 +270,22 @@ convolve(const float* __restrict__ x, const float* __restrict__ U, float* __rest
     const int stored = threadIdx.x / 32 % 2 * 8 + threadIdx.x % 8;
     const int its_filter = threadIdx.x / 64 * 4 + threadIdx.x % 32 / 8;
     const Tile target = tile_at(first + stored, TY, TX);
-    float sums[WPT][WPT] = {};
-    for (int step = 0; step < steps; ++step) {
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-        __syncthreads();  // filters are there, and those of the step before have been used by all
-        if ((step + 1) % PIECES != 0) send(step + 1);
-        const float* const a = V + position * PITCH_V + step % PIECES * TC * TP + my_tile;
-        const float* const b = filters + step % 2 * FLOATS_U + position * PITCH_U + my_filter;
-        #pragma unroll
-        for (int c = 0; c < TC; ++c) {
-            float left[WPT];
-            float right[WPT];
-            *reinterpret_cast<float4*>(left) = *reinterpret_cast<const float4*>(a + c * TP);
-            *reinterpret_cast<float4*>(left + 4) = *reinterpret_cast<const float4*>(a + c * TP + 8);
-            *reinterpret_cast<float4*>(right) = *reinterpret_cast<const float4*>(b + c * TF);
-            *reinterpret_cast<float4*>(right + 4) = *reinterpret_cast<const float4*>(b + c * TF + 16);
+    const float* const a = V + position * PITCH_V + my_tile;
+    const float* const b = filters + position * PITCH_U + my_filter;
+    __syncthreads();  // columns have been read
+    send(2);
+    for (int f0 = 0; f0 < F; f0 += TF) {
+        float sums[WPT][WPT] = {};
+        for (int turn0 = 0; turn0 < TURNS; turn0 += STAGES) {
             #pragma unroll
-            for (int t = 0; t < WPT; ++t) {
-                #pragma unroll
-                for (int f = 0; f < WPT; ++f) sums[t][f] = fmaf(left[t], right[f], sums[t][f]);
+            for (int stage = 0; stage < STAGES; ++stage) {
+                if (TURNS % STAGES != 0 && turn0 + stage >= TURNS) break;
+                asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
+                __syncthreads();  // filters are there, and those of the turn before have been used by all
+                send(turn0 + stage + STAGES - 1);
+                multiply(sums, a + (turn0 + stage) * TU * TP, b + stage * FLOATS_U);
             }
         }
-        if ((step + 1) % PIECES != 0) continue;
-
-        const int f0 = step / PIECES * TF;
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             __syncthreads();  // what lay where the sums go has been read
@@ -289,12 +302,7 @@ convolve(const float* __restrict__ x, const float* __restrict__ U, float* __rest
                               M + stored * PITCH_M + its_filter, OH - target.row, OW - target.col, OW);
             }
         }
-        #pragma unroll
-        for (int t = 0; t < WPT; ++t) {
-            #pragma unroll
-            for (int f = 0; f < WPT; ++f) sums[t][f] = 0.0f;
-        }
         __syncthreads();
-        if (step + 1 < steps) send(step + 1);
+        for (int turn = 0; turn < STAGES - 1 && f0 + TF < F; ++turn) send(turn);
     }
 }
