@@ -196,6 +196,6 @@ def back_table() -> str:
 
 TABLES = {
     "layers": layers_table, "whole": whole_table, "back": back_table, "mixed": mixed_table,
-    "mixed-parts": mixed_parts_table,
+    "parts": mixed_parts_table,
 }  # fmt: skip
 IMAGES = {"lab13-layers.svg": layers_picture}
