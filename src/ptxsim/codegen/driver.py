@@ -18,6 +18,7 @@ from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
 
 _C = L.ContextLayout
+_LANES = L.field("notice") + L.Notice.lanes.offset
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
     b.emit(f"%lockstep_result = call i32 {function.text}({context}, {WORKER}, {entry})")
     result = IRValue("i32", "%lockstep_result")
     code = b.lshr(result, 16)
-    ordinary = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.DONE)))
+    ordinary = b.is_any(code, L.AT_BARRIER, L.DONE)
     same = b.icmp("eq", result, previous)
     is_first = b.icmp("eq", warp, i64(0))
     b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True, then=following)
@@ -236,7 +237,7 @@ def run_warp(b: Helper, warps: Warps, warp: IRValue, slots: Slots) -> None:
             b.increment(slots.done, i32(1))
             if unit.in_turns:
                 b.call("ws_cluster_leave", "void", WORKER, context)
-        gives_way = b.icmp("eq", outcome, i32(L.YIELDED))
+        gives_way = b.is_any(outcome, L.YIELDED, L.GAVE_WAY)
         with b.if_(gives_way, likely=False):
             b.store(i32(1), slots.alive)
             b.store(b.or_(b.load("i32", slots.yielded), mine), slots.yielded)
@@ -260,7 +261,7 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
     b.br(again, then=again)
     now = b.load("i32", slots.state)
     code, block = b.lshr(now, 16), b.and_const(now, 0xFFFF)
-    together = b.or_(b.icmp("eq", code, i32(L.AT_BARRIER)), b.icmp("eq", code, i32(L.CONVERGED)))
+    together = b.is_any(code, L.AT_BARRIER, L.CONVERGED, L.GAVE_WAY)
     b.branch(together, full, masked, then=full)
     b.emit(f"%full_result = call i32 {warps.function(b, block).text}({context}, {WORKER}, {block})")
     b.br(judge, then=masked)
@@ -270,7 +271,7 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
     result = b.phi((IRValue("i32", "%full_result"), full), (IRValue("i32", "%masked_result"), masked))
     b.store(result, slots.state)
     outcome = b.lshr(result, 16)
-    moved = b.or_(b.icmp("eq", outcome, i32(L.DIVERGED)), b.icmp("eq", outcome, i32(L.CONVERGED)))
+    moved = b.is_any(outcome, L.DIVERGED, L.CONVERGED)
     b.branch(moved, again, settled, then=settled)
     return result, outcome
 
@@ -297,6 +298,9 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
             report_divergence(b, warps, b.load("i32", slots.target), stuck=True)
         if unit.followed:
             with b.if_(b.icmp("ne", opened, i64(0))):
+                with b.loop(i64(warps.count)) as warp:
+                    number = b.load("i32", b.offset(warps.context(b, warp), _C.BARRIER_ID))
+                    b.store(number, b.offset(b.offset(WORKER, _LANES), b.shl(warp, 2)))
                 tell_async(b, L.AsyncEvent.OPEN, i32(0), opened)
         for_all = b.icmp("ne", b.and_const(opened, ONE_FOR_ALL), i64(0))
         if unit.options.exact:

@@ -104,6 +104,8 @@ class Code:
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
         self._parting = threading.Lock()
+        self.clean_clusters: set[bytes] = set()
+        """digests of what clusters did in which their asynchronous work was found in order"""
         count = translation.instruction_count
         self._masked_level = 0 if count > _LARGE_CHECKED else 1
         large = translation.outlined or count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE)

@@ -79,6 +79,26 @@ class Notice(ctypes.Structure):
     _fields_ = [("words", ctypes.c_int64 * 8), ("lanes", ctypes.c_int32 * 32)]
 
 
+class AsyncRecord(ctypes.Structure):
+    """One event of asynchronous work as it is written down."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),  # AsyncEvent
+        ("warp", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),  # of the block in its cluster
+        ("resident", ctypes.c_uint32),  # the block's place
+        ("block", ctypes.c_uint64),
+        ("mask", ctypes.c_uint64),  # of lanes, or of warps
+        ("shared", ctypes.c_uint64),  # where the block's shared memory begins
+        ("notice", Notice),
+        ("addresses", ctypes.c_uint64 * 32),  # `signal_addresses`
+    ]
+
+
+ASYNC_RECORDS = 4096
+"""Records that there is room for, until the listener takes them."""
+
+
 class WorkerState(ctypes.Structure):
     """State of one host thread; generated code reads it by field offset."""
 
@@ -133,7 +153,7 @@ class WorkerState(ctypes.Structure):
         ("print", ctypes.c_void_p),
         ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
         ("masked_counters", ctypes.c_void_p),  # u64 each
-        ("wide", ctypes.c_void_p),  # wgmma: operands made ready, WIDE_ENTRIES for each warpgroup
+        ("wide", ctypes.c_void_p),  # wgmma: operands made ready, `Unit.wide_entries` for each warpgroup
         ("textures", ctypes.c_void_p),  # TextureRecord each, by the numbers of their handles
         ("texture_count", ctypes.c_uint64),
         ("texture_problem", ctypes.c_uint32),  # TextureProblem, where an instruction could not use an object
@@ -144,6 +164,9 @@ class WorkerState(ctypes.Structure):
         ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
         ("on_async", ctypes.c_void_p),
         ("notice", Notice),  # what it is told
+        ("records", ctypes.c_void_p),  # AsyncRecord each, of what happened since it took them
+        ("record_count", ctypes.c_uint64),
+        ("shared_granule", ctypes.c_uint64),  # log2 of the granules of the race shadow of shared memory
         ("heap_low", ctypes.c_uint64),  # the stretch of the device heap; 0 and 0 where there is none
         ("heap_high", ctypes.c_uint64),
         ("heap_owners", ctypes.c_void_p),  # u32 for every 16 bytes of it: which of heap_sites, plus 1
@@ -269,7 +292,8 @@ FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK,
 FAULT_DEADLOCK, FAULT_TEXTURE = 8, 9
 
 # what full() and masked() return: (code << 16) | block
-DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)
+DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED, GAVE_WAY = range(8)
+"""YIELDED: lanes of `masked`, each at its own place; GAVE_WAY: a whole warp, to go on in `full` at that block."""
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
@@ -318,15 +342,15 @@ class Event(IntEnum):
 class AsyncEvent(IntEnum):
     """What code with bulk copies, wgmma or clusters tells the worker's second listener (`run.asynchronous`).
 
-    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on; CAME: one is arrived at, and not waited at
-    (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects (host addresses in
-    `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase). WAITED: lanes have found
-    a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's address, swizzle, whether
-    from this block's shared memory, where). STORE: one out of it (site, address, bytes). COMMIT, WAIT: its groups
-    (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets in `lanes`). PRODUCT:
-    wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums
-    are used (site, a number for the products that may have written them). PEER: lanes access another block's shared
-    memory (site; addresses in `lanes`). EXIT: the block has ended.
+    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on (each one's barrier in `lanes`); CAME: one is
+    arrived at, and not waited at (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects
+    (host addresses in `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase).
+    WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
+    address, swizzle, whether from this block's shared memory, where). STORE: one out of it (site, address, bytes).
+    COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets
+    in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups.
+    SUMS: registers of sums are used (site, a number for the products that may have written them). PEER: lanes
+    access another block's shared memory (site; addresses in `lanes`). EXIT: the block has ended.
     """
 
     (
@@ -363,7 +387,7 @@ PHASE_SHIFT = BYTES_SHIFT + BYTES_BITS
 
 
 # operands of wgmma that are made ready once for a warpgroup: which one (a block's number and a product's), then data
-WIDE_HEADER, WIDE_BYTES, WIDE_ENTRIES = 64, 64 + (32 << 10), 32
+WIDE_HEADER, WIDE_BYTES, LEAST_WIDE, MOST_WIDE = 64, 64 + (32 << 10), 4, 32
 CLUSTER_WINDOW_SHIFT = 24
 """A 32-bit address of a cluster's shared memory: the rank + 1 above, 0 for the own block's; the offset below."""
 
