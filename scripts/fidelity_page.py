@@ -36,14 +36,14 @@ WHY = {
     "loads (of warps with an active lane) are as many as the simulator's together.",
     "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests "
     "without a wavefront. The GPU's requests of warps with an active lane are as many as the simulator's.",
-    "stmatrix": "stmatrix is STSM in machine code: wavefronts count it, this metric does not; the simulator counts every "
-    "store to shared memory.",
-    "asynchronous": "Stores of stmatrix beside wgmma and the TMA, which use shared memory at the same time: the GPU counts "
-    "more wavefronts than the addresses need, in these kernels and not in others like them; why is not known.",
-    "merged": "The PTX stores two neighbouring values, ptxas stores both at once. Loads that ptxas merges so are counted "
-    "as it does; stores are not.",
-    "spilled": "ptxas keeps some values in local memory, so that the kernel gets by on fewer registers and more blocks fit on "
-    "an SM (80 registers, 128). PTX has as many registers as it likes.",
+    "stmatrix": "stmatrix is STSM in machine code: wavefronts count it, this metric does not; the simulator counts "
+    "every store to shared memory.",
+    "asynchronous": "Stores of stmatrix beside wgmma and the TMA, which use shared memory at the same time: the GPU "
+    "counts more wavefronts than the addresses need, in these kernels and not in others like them; why is not known.",
+    "merged": "The PTX stores two neighbouring values, ptxas stores both at once. Loads that ptxas merges so are "
+    "counted as it does; stores are not.",
+    "spilled": "ptxas keeps some values in local memory, so that the kernel gets by on fewer registers and more blocks "
+    "fit on an SM (80 registers, 128). PTX has as many registers as it likes.",
     "miscounted": "Kernels with such loads, too. Here the GPU's counter of requests of warps with an active lane says "
     "a few more than the simulator, but they have no wavefront, as every load of an active lane has: wavefronts "
     "without conflicts are equal. So some of the loads that no lane executes are counted as active; why is not known.",
@@ -87,7 +87,7 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
         return ""
     if counter == "divergent_branches":
         return "predicated" if theirs < ours else "sequence"
-    if _merged_stores(row["counters"]) and counter in ("shared_store_requests", "shared_store_wavefronts"):
+    if counter in ("shared_store_requests", "shared_store_wavefronts") and _merged_stores(row["counters"]):
         return "merged"
     if counter.endswith(("bank_conflicts", "wavefronts")):
         if 0 < theirs - ours <= row["counters"]["arbitration_conflicts"][1]:
