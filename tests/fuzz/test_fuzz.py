@@ -20,9 +20,9 @@ def _started():
 @pytest.mark.parametrize(
     ("mode", "count"),
     [
-        ("read", 1500),
-        ("launch", 40),
-        ("cuda", 4),
+        ("read", 600),
+        ("launch", 16),
+        ("cuda", 3),
         pytest.param("read", 50_000, marks=pytest.mark.slow),
         pytest.param("launch", 1500, marks=pytest.mark.slow),
         pytest.param("cuda", 300, marks=pytest.mark.slow),
