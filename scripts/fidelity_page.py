@@ -130,7 +130,7 @@ def _same_loads(counters: dict[str, list[float]]) -> bool:
     return wavefronts[0] - conflicts[0] == wavefronts[1] - conflicts[1]
 
 
-def page(found: dict[str, Any], hopper: dict[str, Any]) -> str:
+def page(found: dict[str, Any], hopper: dict[str, Any], fuzzed: dict[str, Any]) -> str:
     rows = found["launches"]
     small = sum(family["launches"] for family in hopper["families"].values())
     counted = [row for row in rows if "counters" in row]
@@ -162,7 +162,7 @@ def page(found: dict[str, Any], hopper: dict[str, Any]) -> str:
     for key, text in (*WHY.items(), ("", "Not explained.")):
         if key in by_reason:
             lines += [f"**{_times(len(by_reason[key]))}.** {text}", "", *_table(by_reason[key]), ""]
-    lines += [*_hopper(hopper), *_machine(counted)]
+    lines += [*_hopper(hopper), *_fuzzed(fuzzed["runs"]), *_machine(counted)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -251,6 +251,40 @@ def _hopper(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+FUZZED = {
+    "read": "hostile PTX, parsed", "launch": "hostile PTX, launched",
+    "cuda": "random programs, on engine and oracle", "silicon": "random programs, on engine and GPU",
+}  # fmt: skip
+
+
+def _fuzzed(runs: list[dict[str, Any]]) -> list[str]:
+    """What `python -m tests.fuzz --record` has run, by mode and version of LLVM."""
+    lines = [
+        "## Random programs", "",
+        "`make fuzz` makes programs of a seed and a number: PTX that looks right and is not, and CUDA C++ in which "
+        "nothing is undefined and no two threads race. A crash, a hang, a difference or a hazard in one of the latter "
+        "is a finding. `--record` adds a run to this table; `make fuzz-llvm` runs the same cases with two versions of "
+        "LLVM and compares what each left. Where a GPU is not as the simulator says, the program is judged again "
+        "without ptxas's optimiser, which folds some rare instructions otherwise than PTX defines them.", "",
+        "| what | llvmlite | cases | findings | same but for ptxas's optimiser | processor time a case | slowest "
+        "| memory |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        together.setdefault((run["mode"], run["llvmlite"]), []).append(run)
+    for (mode, version), rows in sorted(together.items()):
+        cases = sum(row["cases"] for row in rows)
+        found, optimised = (
+            sum(sum(r["findings"].values()) for r in rows), sum(len(r.get("optimised", ())) for r in rows)
+        )  # fmt: skip
+        cost = sum(row["processor_s"] for row in rows) / max(1, cases)
+        took = f"{1000 * cost:.1f} ms | {max(row['slowest_s'] for row in rows):.1f} s"
+        most = f"{max(row['resident_mb'] for row in rows)} MB"
+        lines.append(f"| {FUZZED[mode]} | {version} | {cases:,} | {found} | {optimised} | {took} | {most} |")
+    return [*lines, ""]
+
+
 def _machine(rows: list[dict[str, Any]]) -> list[str]:
     """Instructions: PTX against machine code, which no counter promises to equal."""
     ratios = sorted(row["counters"]["warp_instructions"][1] / max(1, row["counters"]["warp_instructions"][0])
@@ -270,4 +304,5 @@ def _machine(rows: list[dict[str, Any]]) -> list[str]:
 def files() -> dict[Path, str]:
     """The page."""
     course = Course(ROOT)
-    return {PAGE: page(recorded("fidelity_h200.json", course=course), recorded("hopper_h200.json", course=course))}
+    names = ("fidelity_h200.json", "hopper_h200.json", "fuzz.json")
+    return {PAGE: page(*(recorded(name, course=course) for name in names))}

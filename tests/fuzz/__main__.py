@@ -80,7 +80,7 @@ def main() -> int:
     else:
         report = children.run(work, numbers, bars)
     if a.mode == "silicon":
-        children.judged_again(work, report)
+        children.judged_again(work, report, a.processes)
     _print(report)
     if a.json:
         a.json.write_text(json.dumps(_figures(a, report), indent=1) + "\n")

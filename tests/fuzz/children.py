@@ -58,7 +58,7 @@ LIMITS = {
     "read": Limits(20_000, 500 << 20, 1.0, 600.0, 2 << 30),
     "launch": Limits(400, 1500 << 20, 30.0, 1800.0, 9 << 30),
     "cuda": Limits(200, 1500 << 20, 60.0, 1800.0, 9 << 30),
-    "silicon": Limits(100, 8000 << 20, 60.0, 40.0),
+    "silicon": Limits(100, 8000 << 20, 60.0, 120.0),
 }
 MINIMISING_TRIES = {"read": 400, "launch": 400, "cuda": 120, "silicon": 60}
 
@@ -168,7 +168,7 @@ def _child(work: Work, numbers: range, state: mmap.mmap, out: str) -> None:
     _limit(work.limits)
     outcomes: Counter[str] = Counter()
     digests: dict[int, str] = {}
-    slowest, resident = 0.0, 0
+    slowest, resident, every = 0.0, 0, max(1, work.limits.batch // 200)
     with open(out, "w") as file:
 
         def tell(*what: object) -> None:
@@ -194,7 +194,7 @@ def _child(work: Work, numbers: range, state: mmap.mmap, out: str) -> None:
             took = time.process_time() - start
             slowest = max(slowest, took)
             resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-            if number % 100 == 99:  # what a child that dies later has done so far
+            if number % every == every - 1:  # what a child that dies later has done so far
                 tell("done", outcomes, resident, slowest, digests)
                 outcomes.clear()
                 digests.clear()
@@ -366,18 +366,25 @@ def verdict(work: Work, number: int, text: str) -> str:
 OPTIMISER = "same, but for ptxas's optimiser"
 
 
-def judged_again(work: Work, report: Report) -> None:
+def judged_again(work: Work, report: Report, processes: int = 1) -> None:
     """Findings on a GPU that are none where ptxas does not optimise become an outcome: the simulator is right."""
     plain = replace(work, level=0, until=math.inf)
-    found, report.findings = report.findings, {}
-    for finding in (finding for one in found.values() for finding in one):
-        if verdict(plain, finding.number, finding.text):
+    findings = [finding for one in report.findings.values() for finding in one]
+    report.findings = {}
+    with multiprocessing.get_context("fork").Pool(processes, initializer=_work.append, initargs=(plain,)) as workers:
+        verdicts = workers.map(_judged, findings, chunksize=1)
+    for finding, found in zip(findings, verdicts, strict=True):
+        if found:
             report.add(finding)
         else:
             report.outcomes[OPTIMISER] += 1
             report.optimised.append(finding.number)
     report.outcomes["finding"] = sum(map(len, report.findings.values()))
     report.outcomes += Counter()  # without what is zero
+
+
+def _judged(finding: Finding) -> str:
+    return verdict(_work[-1], finding.number, finding.text)
 
 
 def minimised(work: Work, finding: Finding) -> str:

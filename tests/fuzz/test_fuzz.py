@@ -22,7 +22,7 @@ def _started():
     [
         ("read", 600),
         ("launch", 16),
-        ("cuda", 3),
+        ("cuda", 2),
         pytest.param("read", 50_000, marks=pytest.mark.slow),
         pytest.param("launch", 1500, marks=pytest.mark.slow),
         pytest.param("cuda", 300, marks=pytest.mark.slow),
