@@ -1,6 +1,7 @@
 """What works on this machine with this compiler, recorded for docs/reference/platforms.md.
 
-    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--parts steps,suite] [STEP ...]
+    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--row NAME]
+                                   [--parts steps,suite] [STEP ...]
 
 Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked;
 whole programs are checked only. The tour runs, the wrong kernels of labs 00 to 05 must get their verdicts, and a part
@@ -113,11 +114,12 @@ def main() -> None:
     parser.add_argument("steps", nargs="*", help="only these labs or steps")
     parser.add_argument("--compiler", default="auto", choices=COMPILERS)
     parser.add_argument("--where", default="", help="what else is to be said of the machine")
+    parser.add_argument("--row", default="", help="a row of another name, which is put behind the machine's")
     parser.add_argument("--parts", default=",".join(PARTS), help="of these, separated by commas")
     options = parser.parse_args()
     os.environ["WARPSCHOOL_COMPILER"] = options.compiler
     compiler = str(compiler_report().get("compiler", "none"))
-    name = f"{platform.system()} {platform.machine()} {compiler.split()[0]}".lower()
+    name = f"{platform.system()} {platform.machine()} {compiler.split()[0]} {options.row}".lower().strip()
     row: dict[str, Any] = {"steps": {}, **_recorded().get(name, {})}
     row |= {"compiler": compiler, "where": options.where, "versions": library_versions()}
     if not options.steps and "steps" in options.parts:
@@ -127,7 +129,9 @@ def main() -> None:
 
 
 def _keep(name: str, row: dict[str, Any]) -> None:
-    RESULTS.write_text(json.dumps(_recorded() | {name: row}, indent=1, sort_keys=True) + "\n", "utf-8")
+    fresh = RESULTS.with_suffix(f".{os.getpid()}")  # whole at every moment: another platform may be recorded beside
+    fresh.write_text(json.dumps(_recorded() | {name: row}, indent=1, sort_keys=True) + "\n", "utf-8")
+    fresh.replace(RESULTS)
 
 
 def _recorded() -> dict[str, Any]:
