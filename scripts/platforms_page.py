@@ -47,8 +47,10 @@ TAIL = """
 | macOS | nothing on a Mac; a check on Linux with macOS played; the same tests with Intel Macs' LLVM; object files |
 | Windows | nothing on Windows; on Linux with Windows' functions played: all imports, checks; object files |
 
-On ARM neither a real machine nor the rest of the suite was tried. NVRTC for Windows was looked into, where its package
-puts it, and not called.
+On ARM neither a real machine nor the rest of the suite was tried. Under emulation two things fail that a real one does:
+the emulator hands on no request to give pages of a file back, and NVRTC needs more than the 20 s of processor time
+that a compilation may take for a kernel with `<cuda/semaphore>` and the like. NVRTC for Windows was looked into, where
+its package puts it, and not called.
 
 What is played is in `tests/unit/system`. For Windows, modules and functions that it lacks are taken away, and
 kernel32's are there with what it demands of their arguments. For macOS, what only Linux has is taken away or refused:
