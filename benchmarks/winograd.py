@@ -424,14 +424,15 @@ def main() -> None:
     if options.out and options.out.exists() and not options.forms:
         compared = json.loads(options.out.read_text(encoding="utf-8")).get("forms", [])
     print(json.dumps(summary(rows), indent=1))
+    singles = [row for row in rows if row.layer.startswith("single")]
     if options.out:
         device = ws.get_device("gpu")
         result = {
             "device": device.description, "cuda_driver": device.driver, "cupy": cupy.__version__,
             "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
-            "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows],
-            "forms": compared,
+            "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows if row not in singles],
+            "singles": [asdict(row) for row in singles], "forms": compared,
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

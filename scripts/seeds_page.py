@@ -316,7 +316,7 @@ def configurations() -> str:
     found = beside_best("winograd", course=Course(ROOT))
     found_rows = found["rows"] if found else ()
     times = {int(row["layer"][3:]): row for row in found_rows if row["layer"].startswith("vgg")}
-    singles = [row for row in found_rows if row["layer"].startswith("single")]
+    singles = found.get("singles", []) if found else []
     rows = []
     for name, numbers in CONFIGURATIONS.items():
         layers = [times[k] for k in numbers if k in times] + (singles if name == "C" else [])
