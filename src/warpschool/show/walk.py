@@ -226,7 +226,8 @@ def _label(contract: Contract, key: tuple[str, int], by: str) -> str:
         return f"line {number}: {code}" if len(code) < _LONGEST else f"line {number}"
     if by == "launch":
         return f"{kernel}, launch {number + 1}"
-    return f"{kernel}, behind {number} barriers" if number else f"{kernel}, before the first barrier"
+    barriers = "1 barrier" if number == 1 else f"{number} barriers"
+    return f"{kernel}, behind {barriers}" if number else f"{kernel}, before the first barrier"
 
 
 # ---------------------------------------------------------------- words
@@ -241,7 +242,8 @@ def _told(scene: _Scene) -> str:
     for (name, kind), counts in scene.now.items():
         distinct, touches = int((counts > 0).sum()), int(counts.sum())
         often = f", each {touches / distinct:.3g} times" if touches > distinct else ""
-        parts.append(f"{name or 'shared memory'}: {distinct:,} elements {_DONE[kind]}{often}")
+        elements = "1 element" if distinct == 1 else f"{distinct:,} elements"
+        parts.append(f"{name or 'shared memory'}: {elements} {_DONE[kind]}{often}")
     return "; ".join(parts) or "nothing"
 
 
