@@ -152,12 +152,6 @@ def _add_library(functions: dict[str, str]) -> None:
             _kept.append(engine)
 
 
-def library_address(function: tuple[str, str]) -> int:
-    """Where a function for tensor cores lies, (name, IR), as kernels call it: to measure what it takes by itself."""
-    _add_library(dict([function]))
-    return int(llvm.address_of_symbol(function[0]))
-
-
 _kept: list[llvm.ExecutionEngine] = []
 """What the library's code lies in."""
 
