@@ -106,3 +106,32 @@ def test_every_loop_has_one_way_back():
     for source in (LOOP.replace("BODY", AHEAD["vote"][0]), LOOP.replace("BODY", AHEAD["shuffles"][0])):
         edges = cfg.build_kernel(parse(compile_cuda(source).ptx), "k").back_edges
         assert edges and len({head for _, head in edges}) == len(edges)
+
+
+RELEASED_LATE = """extern "C" __global__ void k(int* o, int rounds)
+{
+    const int t = threadIdx.x;
+    if (RELEASER) {
+        if (t % 32 == 0) {
+            while (atomicAdd(o + 100, 1) < rounds) { }
+            atomicExch(o, 1);
+        }
+        return;
+    }
+    if (t == 5) {
+        while (atomicAdd(o, 0) == 0) { }
+    }
+    o[1 + t] = __ballot_sync(~0u, t & 1);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("releaser", "grid", "block"), [("blockIdx.x == 1", 2, 32), ("blockIdx.x == 0", 2, 32), ("t >= 32", 1, 64)]
+)
+def test_a_lane_that_is_released_late_accuses_nobody(releaser, grid, block):
+    """The others wait for it through many more turns than a loop takes before it gives way."""
+    ptx = compile_cuda(RELEASED_LATE.replace("RELEASER", releaser)).ptx
+    out = engine_launch.launch(ptx, "k", (grid,), (block,), np.zeros(128, np.int32), np.int32(150_000))
+    assert not out.record.hazards, out.record.hazards[0].message
+    assert (out.arrays[0][1:33].view(np.uint32) == 0xAAAAAAAA).all()
