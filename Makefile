@@ -8,6 +8,8 @@
 #   make lint           ruff and mypy, and the prose by docs/STYLE.md
 #   make pages          every page that is made of data and recorded results   (ARGS="--check", or names, for some)
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
+#   make walk           the site in a real browser: links, search, and a few pages by axe, on a phone, on paper
+#   make walk-all       the same for every page; takes its time   (WARPSCHOOL_SITE=build/site walks what make docs built)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
 #   make fuzz-llvm      the same fuzzing cases with two versions of LLVM, bit for bit   (ARGS="--cuda 300 --launch 2000")
@@ -27,13 +29,13 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all test-clang test-arm lint pages docs bench fuzz fuzz-llvm mutants hostile drift wheel release clean
+.PHONY: help tour lab test test-all test-clang test-arm lint pages docs walk walk-all bench fuzz fuzz-llvm mutants hostile drift wheel release clean
 .DELETE_ON_ERROR:
 # Another environment that is activated has no say in what runs in this one.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 help:
-	@sed -n '2,18s/^# *//p' Makefile
+	@sed -n '2,20s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -61,6 +63,12 @@ lint: $(DEV)
 
 pages: $(DEV)
 	@$(PY) -m scripts.pages $(ARGS)
+
+walk: $(DOCS)
+	@nice $(PY) -m pytest -n 0 tests/browser/test_site_walk.py $(ARGS)
+
+walk-all: $(DOCS)
+	@WARPSCHOOL_WALK=all nice $(PY) -m pytest -n 0 tests/browser/test_site_walk.py $(ARGS)
 
 docs: $(DOCS)
 	@$(PY) scripts/site.py $(ARGS)

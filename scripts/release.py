@@ -137,7 +137,8 @@ def tried_with(python: str, wheel: Path, *, tests: bool = False) -> dict[str, An
         accepted = step("warpschool check: accepted", *check)
         if tests:
             step("pip install: for tests", *pip, "--constraint", ROOT / "constraints.txt", *TOOLS)
-            command = [own / "python", "-m", "pytest", "-q", "-n", "0", "-m", "not slow", "-p", "no:cacheprovider"]
+            command: list[str | Path] = [own / "python", "-m", "pytest", "-q", "-n", "0", "-m", "not slow"]
+            command += ["-p", "no:cacheprovider"]
             said = step("tests/trimmed.txt", *command, "@tests/trimmed.txt", cwd=ROOT).strip().splitlines()[-1]
             print(f"Python {python}: tests/trimmed.txt: {said}", flush=True)
             times["tests/trimmed.txt"]["passed"] = int(said.split()[0])
