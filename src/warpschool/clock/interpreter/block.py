@@ -123,6 +123,24 @@ def has_room(warps: i64, w: int, stream: i64, state: i64, margin: int) -> int:
 
 
 @native
+def beside(
+    f: i32, i: int, regs: u32, pool: u32, preds: u32, warp: int, lanes: int, stream: i64, at: int, state: i64,
+    launch: i64, addr: i64, counts: i64, a: u32, b: u32, maps: i64,
+) -> int:  # fmt: skip
+    """What engines are asked for, or a barrier object."""
+    if f[i + OP] == OP_SYNC:
+        touch(f, i, regs, pool, warp, lanes, addr, a, b)
+        if f[i + FLAGS] == SYNC_WAIT:
+            state[S_DOUBT + EVENT_SHARED] = 1  # what others have stored by then is not followed
+        state[S_WORDS] = synchronised(f, i, regs, pool, preds, warp, lanes, addr, stream, at + 1, a)
+        return OK
+    if f[i + FLAGS] != BULK_STORE:
+        state[S_DOUBT + EVENT_SHARED] = 1
+    state[S_WORDS] = bulk(f, i, regs, warp, lanes, launch, maps, stream, at + 1, counts)
+    return OK if state[S_WORDS] > 0 else NO_MAP
+
+
+@native
 def run_straight(
     f: i32, regs: u32, pool: u32, preds: u32, warps: i64, warp: int, part: int, stream: i64, at: int, state: i64,
     launch: i64, arrays: i64, memory: u8, shared: u8, local: u8, const: u8, block: i64, addr: i64, words: i64,
@@ -174,17 +192,10 @@ def run_straight(
                 f, i, warp, lanes, launch, addr, stream, at + 1, words, counts, regs, pool, a, asked
             )  # fmt: skip
             return OK
-        if op == OP_SYNC:
-            touch(f, i, regs, pool, warp, lanes, addr, a, b)
-            if f[i + FLAGS] == SYNC_WAIT:
-                state[S_DOUBT + EVENT_SHARED] = 1  # what others have stored by then is not followed
-            state[S_WORDS] = synchronised(f, i, regs, pool, preds, warp, lanes, addr, stream, at + 1, a)
-            return OK
-        if op == OP_BULK:
-            if f[i + FLAGS] != BULK_STORE:
-                state[S_DOUBT + EVENT_SHARED] = 1
-            state[S_WORDS] = bulk(f, i, regs, warp, lanes, launch, maps, stream, at + 1, counts)
-            return OK if state[S_WORDS] > 0 else NO_MAP
+        if op == OP_SYNC or op == OP_BULK:
+            return beside(
+                f, i, regs, pool, preds, warp, lanes, stream, at, state, launch, addr, counts, a, b, maps
+            )  # fmt: skip
         if op == OP_BAR:
             state[S_WORDS] = 1
             state[S_AGAIN] = arrive(f, i, regs, pool, warps, w, warp, part, lanes, stream, at + 1, a)
