@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import blocks_in_order, uses_heap
+from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -38,7 +38,7 @@ from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Terms, Touched, Triple
+from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
@@ -49,6 +49,7 @@ from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads
 from ptxsim.syntax.program import RESERVED, Kernel
+from ptxsim.texture import bound
 
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
@@ -310,6 +311,8 @@ class Launching:
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
+            quiet = not (record.hazards or record.printed or heap is not None or changed)
+            record = replace(record, reach=Reach(tuple(read), tuple(written), quiet and record.complete))
             if heap is None:  # a view of the heap keeps its shadow
                 hand_on([*workers[0].shadows.values()])
             self.engine.rest(workers)
@@ -399,6 +402,9 @@ class Launching:
         for root in roots:
             if root == "?":
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
+            if root == BY_OBJECTS:
+                found |= {o.image.allocation.address: o.image.allocation for o in bound(memory) if o is not None}
+                continue
             offset, name = _root(root)
             if offset is not None:
                 pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")

@@ -138,10 +138,9 @@ cudaError_t copy_rows(cudaArray_const_t array, size_t x, size_t y, char* other, 
 
 cudaError_t make_array(cudaArray_t* array, const cudaChannelFormatDesc* desc, cudaExtent extent, unsigned flags) {
     if (!array || !desc || !extent.width) return cudaErrorInvalidValue;
-    if (flags & cudaArrayCubemap) return unsupported("cudaMalloc3DArray of a cube map");
     if (flags & (cudaArraySparse | cudaArrayDeferredMapping)) return unsupported("cudaMallocArray of a sparse array");
     int channels = (desc->x > 0) + (desc->y > 0) + (desc->z > 0) + (desc->w > 0);
-    Answer found = Message(ARRAY).u64(extent.width).u64(extent.height).u64(extent.depth).u64(!!(flags & cudaArrayLayered))
+    Answer found = Message(ARRAY).u64(extent.width).u64(extent.height).u64(extent.depth).u64(flags & (cudaArrayLayered | cudaArrayCubemap))
                        .u64(desc->x).u64(channels).u64(desc->f).callers().ask();
     if (found.error != cudaSuccess) return found.error;
     uint64_t number = found.u64();
