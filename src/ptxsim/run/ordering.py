@@ -63,6 +63,8 @@ class Signals:
     """what the arrivals at a barrier object give away when its phase is over"""
     learned: int = 0
     """stretches that warps have heard of, again and again: what following them costs"""
+    idle_since: int = 0
+    """when the last block gave way, and none has run since; 0 where one has"""
 
 
 class HappensBefore:
@@ -97,6 +99,7 @@ class HappensBefore:
             case L.Event.PAUSE:
                 self._close()
                 self.running = -1
+                self.signals.idle_since = self.since
             case _:
                 assert data is not None
                 addresses = _ADDRESSES.from_address(data)
@@ -133,9 +136,10 @@ class HappensBefore:
         self.arrays.clear()
 
     def run(self, warp: int) -> None:
-        """Another warp's turn."""
+        """Another warp's turn. The time in which nobody ran is its own too, so that stretches join without gaps."""
         self._close()
-        self.running, self.since = warp, self.worker.time
+        self.running, self.since = warp, self.signals.idle_since or self.worker.time
+        self.signals.idle_since = 0
 
     def open(self, mask: int) -> None:
         """A barrier lets the warps of `mask` go on."""

@@ -33,6 +33,8 @@ cudaError_t release(void* p, MemoryKind kind) {
         cudaError_t error = synchronize(0, 0, false);
         if (error != cudaSuccess) return error;
     }
+    cudaError_t ended;
+    if (graph_memory_end(p, &ended)) return ended;
     Answer found = Message(FREE).u64(kind).address(p).callers().ask();
     if (found.error != cudaSuccess) return found.error;
     managed_remove(p);
@@ -292,7 +294,7 @@ API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) 
 namespace {
 cudaError_t allocate_in_order(void** p, size_t bytes, cudaStream_t stream) {
     cudaError_t error = allocate(p, bytes, POOL_MEMORY);
-    if (error == cudaSuccess && capturing(stream)) capture_memory(stream, *p);
+    if (error == cudaSuccess && capturing(stream)) capture_memory(stream, *p, bytes);
     return error;
 }
 }  // namespace
@@ -305,7 +307,7 @@ API cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, c
 API cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     ENTER("cudaFreeAsync");
     if (!p) RETURN(cudaErrorInvalidValue);
-    if (capturing(stream)) return cudaSuccess;  // the graph's: launched again it needs it again
+    if (capture(stream, [=] { return cudaFreeAsync(p, stream); }, cudaGraphNodeTypeMemFree)) return cudaSuccess;
     RETURN(release(p, POOL_MEMORY));
 }
 
