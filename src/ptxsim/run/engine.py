@@ -42,6 +42,7 @@ from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.ordering import WORKSPACE_BYTES
 from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
 from ptxsim.run.snapshot import Snapshot
@@ -58,7 +59,9 @@ _SHARES = 4
 """A host thread takes one in so many of its share of the blocks that are left."""
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
-_WORKSPACE_BYTES = 64
+_WORKSPACE = "the grid's workspace"
+_NOT_OURS = (f"shared {RESERVED}", _WORKSPACE)
+"""Arrays of a library's own, in which shuffles order what fences should, or atomics what follows a barrier."""
 _Key = tuple[Triple, Options, bool]
 """What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
 Lines = dict[int, dict[str, int]]
@@ -228,7 +231,7 @@ class Engine:
                 next_step="Launch it with cooperative=True, or end the kernel where all blocks have to meet, and go on "
                 "in a second one.",
             )
-        found = memory.allocate(_WORKSPACE_BYTES, "the grid's workspace")
+        found = memory.allocate(WORKSPACE_BYTES, _WORKSPACE)
         found.view()[:] = 0
         return found
 
@@ -465,7 +468,7 @@ class Launching:
         for w in workers:
             for k in range(w.struct.hazard_count):
                 found = reporter.finding(w.hazards[k])
-                if found.array == f"shared {RESERVED}":  # a library's own, where shuffles order what fences should
+                if found.array in _NOT_OURS:
                     continue
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())
