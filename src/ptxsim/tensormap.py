@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 BYTES = 128
@@ -121,9 +122,7 @@ class TensorMap:
 
     def check(self) -> None:
         """Raises TensorMapError with the condition of the driver's that does not hold."""
-        for holds, condition in self._conditions():
-            if not holds:
-                raise TensorMapError(condition)
+        _check(self)
 
     def _conditions(self) -> list[tuple[bool, str]]:
         rank, steps = self.rank, self.steps or (1,) * self.rank
@@ -175,16 +174,7 @@ class TensorMap:
 
     def encode(self) -> bytes:
         """The 128 bytes; raises TensorMapError."""
-        self.check()
-        rank, corners = self.rank, self.corners or ((), ())
-        plain = self.corners is None
-        return _FORMAT.pack(
-            self.address, MAGIC, rank, ELEMENTS[self.element].number, INTERLEAVES.index(self.interleave),
-            SWIZZLES.index(self.swizzle), int(self.fill == "nan"), int(not plain),
-            *_filled(self.strides, 4, 0), *(n & 0xFFFFFFFF for n in _filled(self.sizes, 5, 1)),
-            *_filled(self.box if plain else (), 5, 1), *_filled(self.steps, 5, 1),
-            *_filled(corners[0], 3, 0), *_filled(corners[1], 3, 0), *((0, 0) if plain else self.box),
-        )  # fmt: skip
+        return _encoded(self)
 
     @classmethod
     def decode(cls, data: bytes) -> TensorMap:
@@ -199,6 +189,28 @@ class TensorMap:
             INTERLEAVES[interleave], SWIZZLES[swizzle], "nan" if fill else "zero",
             (tuple(rest[19 : 19 + rank - 2]), tuple(rest[22 : 22 + rank - 2])) if im2col else None,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _check(m: TensorMap) -> None:
+    for holds, condition in m._conditions():
+        if not holds:
+            raise TensorMapError(condition)
+
+
+@lru_cache(maxsize=256)
+def _encoded(m: TensorMap) -> bytes:
+    """Launch after launch asks for the same maps."""
+    m.check()
+    rank, corners = m.rank, m.corners or ((), ())
+    plain = m.corners is None
+    return _FORMAT.pack(
+        m.address, MAGIC, rank, ELEMENTS[m.element].number, INTERLEAVES.index(m.interleave),
+        SWIZZLES.index(m.swizzle), int(m.fill == "nan"), int(not plain),
+        *_filled(m.strides, 4, 0), *(n & 0xFFFFFFFF for n in _filled(m.sizes, 5, 1)),
+        *_filled(m.box if plain else (), 5, 1), *_filled(m.steps, 5, 1),
+        *_filled(corners[0], 3, 0), *_filled(corners[1], 3, 0), *((0, 0) if plain else m.box),
+    )  # fmt: skip
 
 
 def _filled(numbers: tuple[int, ...], count: int, default: int) -> tuple[int, ...]:

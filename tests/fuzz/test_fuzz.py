@@ -20,8 +20,8 @@ def _started():
 @pytest.mark.parametrize(
     ("mode", "count"),
     [
-        ("read", 1500),
-        ("launch", 40),
+        ("read", 600),
+        ("launch", 16),
         pytest.param("read", 50_000, marks=pytest.mark.slow),
         pytest.param("launch", 1500, marks=pytest.mark.slow),
     ],

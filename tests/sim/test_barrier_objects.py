@@ -52,6 +52,7 @@ def test_a_wait_without_end_names_the_object_and_what_is_missing(body, arrived):
     assert f"shared gate for ever: {arrived} arrivals have come" in message
 
 
+@pytest.mark.slow
 def test_the_oracle_names_a_deadlock_too():
     with pytest.raises(KernelDeadlock, match="waits at a barrier object for ever"):
         oracle_launch.launch(ptx("if (t < 40) gate[1].arrive_and_wait();"), "k", (1,), (64,), OUT)

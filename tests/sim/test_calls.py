@@ -200,6 +200,7 @@ def test_exponential_calls_are_refused():
         kernel("call f59; ret;", declarations=functions)
 
 
+@pytest.mark.slow
 def test_deep_call_chain():
     functions = ".func f0() { ret; }" + "".join(f".func f{k}() {{ call f{k - 1}; ret; }}" for k in range(1, 3000))
     assert len(kernel("call f2999; ret;", declarations=functions).blocks) == 1

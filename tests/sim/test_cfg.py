@@ -196,6 +196,7 @@ def test_nested_loops_keep_their_order():
     assert cfg.min_pc_order(nest(9)) == list(range(19))
 
 
+@pytest.mark.slow
 def test_deep_nests_end():
     with pytest.raises(cfg.TooTangled):  # counted: `cfg.MAX_WORK`
         cfg.min_pc_order(nest(1500))

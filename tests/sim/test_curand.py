@@ -122,7 +122,7 @@ def test_distributions(kernel, mean):
 
 
 @pytest.mark.parametrize("kernel", ["of_xorwow", "of_mrg32k3a", "of_philox"])
-@pytest.mark.thinned(3)
+@pytest.mark.slow
 def test_the_oracle_draws_the_same(kernel):
     def drawn(launch):
         arguments = (np.zeros(128, np.float32), np.zeros(128, np.float32), np.zeros(128, np.uint32))

@@ -12,7 +12,7 @@ from warpschool.compile import compile_cuda
 from .engine_launch import launch
 from .long_kernels import FOLDER, LongKernel, long_kernels
 
-KERNELS = [*long_kernels()]
+KERNELS = sorted(long_kernels(), key=lambda kernel: len(kernel.source))
 
 
 @functools.cache

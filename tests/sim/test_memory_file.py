@@ -47,6 +47,7 @@ def test_another_mapping_of_the_file_sees_what_a_kernel_writes(file):
         assert np.array_equal(np.frombuffer(other[start : start + 400], np.uint32), np.arange(100))
 
 
+@pytest.mark.slow
 def test_addresses_are_given_anew_as_late_as_may_be(file):
     shared, own = ptxsim.Memory(file=file), ptxsim.Memory()
     for memory, again in ((shared, False), (own, True)):

@@ -10,7 +10,7 @@ import pytest
 
 from ptxsim import Memory, parse
 from ptxsim.codegen.translation import translate
-from ptxsim.codegen.unit import Options, entries_of
+from ptxsim.codegen.unit import Options
 from ptxsim.errors import LaunchError, StepLimitExceeded
 from ptxsim.run import tiers
 from ptxsim.syntax.program import Barrier
@@ -167,7 +167,7 @@ def test_warps_come_back_to_whole_warp_code_with_their_sums():
     sums = {name for frame in unit.frames for name in frame.registers}
     behind_barriers = {b.terminator.target for b in unit.kernel.blocks if isinstance(b.terminator, Barrier)}
     first = min(b.index for b in unit.kernel.blocks if any(i.opcode == "wgmma" for i in b.instructions))
-    meetings = [k for k in {*entries_of(unit)} - behind_barriers if k > first]
+    meetings = [k for k in unit.entries - behind_barriers if k > first]
     assert any(sums <= unit.kernel.blocks[k].live_in for k in meetings)
 
 

@@ -121,7 +121,7 @@ def test_values_by_hand(how):
 
 
 @pytest.mark.parametrize("how", ["whole", "parted"])
-@pytest.mark.thinned(2)
+@pytest.mark.slow
 def test_machine_code_gives_what_the_oracle_gives(recorded, how):
     lines = [line for line in SECTIONS["Video (9.7.17)"] if "." in line]
     assert (results(lines, recorded["inputs"], how) == results(lines, recorded["inputs"], "oracle")).all()

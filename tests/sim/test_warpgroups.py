@@ -7,6 +7,8 @@ import pytest
 
 import ptxsim
 from ptxsim import oracle
+from ptxsim.codegen.translation import translate
+from ptxsim.codegen.unit import Options
 from ptxsim.fragments import fragment
 
 from .warpgroup_cases import CASES, Arguments, Case, arguments, program
@@ -46,7 +48,7 @@ def test_engine_oracle_and_numpy_agree(case: Case):
     assert np.abs(result - wanted).max() <= tolerance
 
 
-def _sums(kernel: ptxsim.SimKernel, given: Arguments, *, by_oracle: bool) -> np.ndarray:
+def _sums(kernel: ptxsim.SimKernel, given: Arguments, *, by_oracle: bool, tier: str = "compiled") -> np.ndarray:
     """The registers of D when a case's kernel has run."""
     memory = ptxsim.Memory()
     arrays = [memory.allocate(x.nbytes, "x") for x in (given.shared, given.sums, given.held)]
@@ -56,7 +58,7 @@ def _sums(kernel: ptxsim.SimKernel, given: Arguments, *, by_oracle: bool) -> np.
     if by_oracle:
         oracle.run(kernel, 1, 128, params, memory, shared_bytes=65536)
     else:
-        kernel.launch(1, 128, params, memory, shared_bytes=65536, tier="compiled")
+        kernel.launch(1, 128, params, memory, shared_bytes=65536, tier=tier)
     return arrays[1].view().copy()
 
 
@@ -72,3 +74,19 @@ def test_a_chain_keeps_each_products_registers(between: int):
     kernel = ptxsim.parse(text).kernel("k")
     given = arguments(case)
     assert (_sums(kernel, given, by_oracle=False) == _sums(kernel, given, by_oracle=True)).all()
+
+
+@pytest.mark.parametrize("tier", ["stencils", "compiled"])
+def test_more_products_than_are_kept_ready(tier: str):
+    case = Case(8, "f32", "f16", "f16")
+    text = program(case)
+    product = next(part for part in text.split(";") if "mma_async" in part)
+    kernel = ptxsim.parse(text.replace(product + ";", (product + ";") * 40)).kernel("k")
+    given = arguments(case)
+    assert (_sums(kernel, given, by_oracle=False, tier=tier) == _sums(kernel, given, by_oracle=True)).all()
+
+
+def test_each_block_with_a_few_products_keeps_few_ready():
+    """Room for all that a kernel has would not stay in the host's caches."""
+    text = program(Case(256, "f32", "f16", "f16"))
+    assert translate(ptxsim.parse(text).kernel("k").body, (128, 1, 1), Options()).unit.wide_entries == 4

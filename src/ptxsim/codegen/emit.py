@@ -446,6 +446,13 @@ class Helper(Builder):
     def worker(self, name: str, type_: str) -> IRValue:
         return self.load(type_, self.offset(WORKER, L.field(name)))
 
+    def is_any(self, x: IRValue, *values: int) -> IRValue:
+        """Whether a number is one of these."""
+        first, *others = (self.icmp("eq", x, self.like(x, value)) for value in values)
+        for other in others:
+            first = self.or_(first, other)
+        return first
+
     def cluster_sides(self) -> list[IRValue]:
         return [self.load(I32, self.offset(WORKER, L.field("cluster_size") + 4 * k)) for k in range(3)]
 

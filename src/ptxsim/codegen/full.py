@@ -188,7 +188,11 @@ class Full(Translator):
     def _yield(self, block: Block) -> None:
         """Leaves for the driver, to go on here once the other warps have run."""
         with self.yielding():
-            self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
+            if block.index in self.unit.entries:
+                self._save(self._old_on_entry(block))
+                self.ret(constant("i32", L.GAVE_WAY << 16 | block.index))
+            else:
+                self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
 
     def _old_on_entry(self, block: Block) -> frozenset[str]:
         """Live registers whose slots are out of date where a block starts."""
@@ -204,23 +208,25 @@ class Full(Translator):
         The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there,
         every register would stay alive up to it, and code generation would take five times as long.
         """
+        self._save(old)
+        self.store(counters, IRValue("ptr", "%parted_pcs"), align=64)
+        self.store(constant("i32", code << 16), IRValue("ptr", "%parted_code"))
+        self.br("leave")
+
+    def _save(self, old: frozenset[str]) -> None:
+        """Puts registers into their slots, each in its own form; matrices are where they stay."""
         known, self.known = self.known, {}  # what is computed on this path is not known on the other
         for name in sorted(old & self.unit.context.slots.keys() - self.frames.of.keys()):
             if not self._in_context(name):
                 self.save(name, self.get(name, self.form(name)))
         self.known = known
-        self.store(counters, IRValue("ptr", "%parted_pcs"), align=64)
-        self.store(constant("i32", code << 16), IRValue("ptr", "%parted_code"))
-        self.br("leave")
 
     def _leave_block(self, mentioned: set[str]) -> None:
-        """The one place where scalars and matrices go to their slots for `masked`; dead ones carry anything."""
+        """The one place where scalars go to their slots for `masked`; dead ones carry anything."""
         self.label("leave")
         self.known = {}
         for name in sorted(self.unit.context.slots.keys() & mentioned):
-            if self.frames.leaves(name):
-                self.save(name, self.get(name, WARP))
-            elif self.form(name) != WARP:
+            if self.form(name) != WARP:
                 self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
         pcs = self.load("i16", IRValue("ptr", "%parted_pcs"), WARP, align=64)
         self.store(pcs, self.offset(CONTEXT, self.unit.context.PCS), align=64)

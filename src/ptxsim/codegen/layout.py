@@ -133,7 +133,7 @@ class WorkerState(ctypes.Structure):
         ("print", ctypes.c_void_p),
         ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
         ("masked_counters", ctypes.c_void_p),  # u64 each
-        ("wide", ctypes.c_void_p),  # wgmma: operands made ready, WIDE_ENTRIES for each warpgroup
+        ("wide", ctypes.c_void_p),  # wgmma: operands made ready, `Unit.wide_entries` for each warpgroup
         ("textures", ctypes.c_void_p),  # TextureRecord each, by the numbers of their handles
         ("texture_count", ctypes.c_uint64),
         ("texture_problem", ctypes.c_uint32),  # TextureProblem, where an instruction could not use an object
@@ -269,7 +269,8 @@ FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK,
 FAULT_DEADLOCK, FAULT_TEXTURE = 8, 9
 
 # what full() and masked() return: (code << 16) | block
-DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED = range(7)
+DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED, GAVE_WAY = range(8)
+"""YIELDED: lanes of `masked`, each at its own place; GAVE_WAY: a whole warp, to go on in `full` at that block."""
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
@@ -363,7 +364,7 @@ PHASE_SHIFT = BYTES_SHIFT + BYTES_BITS
 
 
 # operands of wgmma that are made ready once for a warpgroup: which one (a block's number and a product's), then data
-WIDE_HEADER, WIDE_BYTES, WIDE_ENTRIES = 64, 64 + (32 << 10), 32
+WIDE_HEADER, WIDE_BYTES, LEAST_WIDE, MOST_WIDE = 64, 64 + (32 << 10), 4, 32
 CLUSTER_WINDOW_SHIFT = 24
 """A 32-bit address of a cluster's shared memory: the rank + 1 above, 0 for the own block's; the offset below."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants
-from ptxsim.codegen.tensor_frames import Group, ResidentFrames
+from ptxsim.codegen.tensor_frames import Group, ResidentFrames, spread
 from ptxsim.codegen.translator import Translator, is_block_barrier, ways
-from ptxsim.codegen.unit import Unit, entries_of, lanes_of
+from ptxsim.codegen.unit import Unit, lanes_of
 from ptxsim.codegen.warp import require_member
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 
@@ -39,12 +39,10 @@ class Masked(Translator):
         self.defined.add(register)
 
     def translate(self) -> str:
-        entries = set() if self.unit.options.parted else set(entries_of(self.unit))
+        entries = frozenset() if self.unit.options.parted else self.unit.entries
         pcs_at = self._pcs_at
         self.label("entry")
         start = len(self.lines)
-        if self.unit.frames:
-            self.store(constant("i32", 1), self.offset(CONTEXT, self.unit.context.STALE))
         # warps that come back from a barrier: their lanes may go on
         status = self.load("i32", self.offset(CONTEXT, self.unit.context.STATUS))
         self.branch(
@@ -95,6 +93,8 @@ class Masked(Translator):
         self.label(f"M{block.index}")
         if entry:
             self._try_full(block)
+        if not self.unit.options.parted:
+            spread(self, self.unit.frames, {name for i in block.instructions for name in (*i.read, *i.written)})
         if block.index in self.unit.spin_heads:
             self._yield(block)
         if self.unit.options.count:

@@ -216,6 +216,7 @@ class _Setting:
     followed: bool = False
     copies_async: bool = False
     tensor_sums: str = ORDERED
+    wide_entries: int = 0
 
 
 def _setting(unit: Unit, form: Form) -> _Setting:
@@ -225,7 +226,7 @@ def _setting(unit: Unit, form: Form) -> _Setting:
     granules = unit.global_granule_log2, unit.shared_granule_log2
     return _Setting(
         unit.wide_vectors, o.check, o.count, o.exact, o.exact and unit.partial_order, granules, unit.followed,
-        unit.copies_async, o.tensor_sums,
+        unit.copies_async, o.tensor_sums, unit.wide_entries if form.name.startswith("wgmma") else 0,
     )  # fmt: skip
 
 
@@ -267,7 +268,8 @@ def _lone(form: Form, setting: _Setting) -> Unit:
         optimistic=frozenset({id(i)} if "optimistic" in form.flags else ()),
         waits=frozenset({id(i)} if "waits" in form.flags else ()),
         partial_order=setting.partial_order, wide_vectors=setting.wide_vectors, asynchronous=setting.followed,
-        copies_async=setting.copies_async, early_uses={id(i): ()} if "early" in form.flags else {},
+        copies_async=setting.copies_async, wide_entries=setting.wide_entries,
+        early_uses={id(i): ()} if "early" in form.flags else {},
     )  # fmt: skip
 
 

@@ -3,8 +3,8 @@
 Registers that only ever appear together, as one operand of matrix instructions, need not be spread over lanes. `full`
 keeps such a list as a matrix in the warp's context, where products, loads and stores of fragments work on it in place,
 also across barriers. A register of it that another instruction reads is taken out, one that another instruction writes
-is put in, before the next use of the matrix. `masked` keeps all registers in their slots: at the seam between the two
-functions the matrices are spread and gathered.
+is put in, before the next use of the matrix. `masked` keeps all registers in their slots: the matrices are spread
+before the first of its blocks that mentions one of their registers, and gathered if the warp then comes back to `full`.
 
 An input that comes from memory and goes into products of the same basic block, and nowhere else, is kept as products
 take it: widened to f32 when it is loaded.
@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CONTEXT, WARP, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, WARP, Helper, IRValue, constant, i32
 from ptxsim.codegen.tensor_products import (
     ONE,
     Arrangement,
@@ -153,10 +153,6 @@ class ResidentFrames:
         frame = self.lists.get(names) if names is not None else None
         return frame if frame is not None and frame.form == same_form(form) else None
 
-    def leaves(self, name: str) -> bool:
-        """Whether a register's matrix is spread when the warp leaves for `masked`."""
-        return name in self.of and not self.of[name].wide
-
     def at(self, frame: MatrixFrame) -> IRValue:
         if frame.wide:
             return self.t.offset(self.t.area("wide frames", frames_bytes(self.frames, wide=True)), frame.offset)
@@ -213,7 +209,7 @@ class ResidentFrames:
 
     # -- the seam to `masked` -------------------------------------------------------------------------------------
     def enter(self, live: frozenset[str]) -> None:
-        """At the function's entry: if the warp comes from `masked`, gathers the matrices from the registers' slots."""
+        """At the function's entry: if `masked` has spread the matrices, gathers them from the registers' slots."""
         t = self.t
         if not self.frames:
             return
@@ -225,6 +221,32 @@ class ResidentFrames:
                     zero, slots = constant(f"i{frame.form.held.register_bits}", 0, WARP), t.unit.context.slots
                     self._gather(frame, [t.restore(n, WARP) if n in slots else zero for n in frame.registers])
         t.store(constant("i32", 0), at)
+
+
+def spread(t: Translator, frames: Iterable[MatrixFrame], mentioned: Set[str]) -> None:
+    """In `masked`, before a block that mentions these registers: matrices that `full` has left go to their slots."""
+    kept = [f for f in frames if not f.wide]
+    if mentioned.isdisjoint(name for f in kept for name in f.registers):
+        return
+    stale = t.offset(CONTEXT, L.ContextLayout.STALE)
+
+    def body(b: Helper) -> None:
+        context = t.unit.context
+        for frame in kept:
+            name, text = unpack(frame.form)
+            t.unit.library[name] = text
+            bits = frame.form.held.register_bits
+            lanes = b.let("ptr", 0, f"alloca [{frame.form.lane_bytes} x i8], align 64")
+            b.call(name, "void", b.offset(CONTEXT, context.frames + frame.offset), lanes)
+            for k, register in enumerate(frame.registers):
+                if register in context.slots:
+                    value = b.load(f"i{bits}", b.offset(lanes, k * WARP * bits // 8), WARP, align=64)
+                    b.store(value, b.offset(CONTEXT, context.slots[register]), align=64)
+        b.store(i32(1), b.offset(CONTEXT, L.ContextLayout.STALE))
+        b.ret()
+
+    with t.if_(t.icmp("eq", t.load("i32", stale), i32(0)), likely=False):
+        t.call(t.helper("spread_matrices", "void", (CONTEXT,), body), "void", CONTEXT)
 
 
 _MOST_DEEP = 2

@@ -43,7 +43,7 @@ from ptxsim.codegen.emit import module_text
 from ptxsim.codegen.floating import computed_floats
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.grids import find_products, sums_in_order
-from ptxsim.codegen.layout import MAX_BLOCKS, context_layout
+from ptxsim.codegen.layout import LEAST_WIDE, MAX_BLOCKS, MOST_WIDE, context_layout
 from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.outlined import Outlined
 from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
@@ -181,7 +181,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
         meets_grid=any(_reads_workspace(i) for b in kernel.blocks for i in b.instructions),
         clusters=clusters,
-        warpgroups=any(i.opcode == "wgmma" for b in kernel.blocks for i in b.instructions),
+        wide_entries=_wide_entries(kernel),
         asynchronous=clusters or any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
         early_uses=early_uses(kernel),
         textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
@@ -204,6 +204,13 @@ def _is_named(kernel: Kernel) -> bool:
         or any(i.opcode in ("bar", "barrier") and i.has("arrive") for i in block.instructions)
         for block in kernel.blocks
     )
+
+
+def _wide_entries(kernel: Kernel) -> int:
+    """How many operands of wgmma are kept ready: for as many products as warps of a warpgroup are apart, mostly those
+    of a block, twice. More would only push each other out of the host's caches."""
+    products = [sum(i.opcode == "wgmma" and i.has("mma_async") for i in b.instructions) for b in kernel.blocks]
+    return min(MOST_WIDE, max(LEAST_WIDE, 2 << (max(products) - 1).bit_length())) if any(products) else 0
 
 
 def _reads_workspace(i: Instruction) -> bool:

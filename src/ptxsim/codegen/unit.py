@@ -137,8 +137,8 @@ class Unit:
     """whether the kernel uses mbarrier, so that copies may land when nobody of their warp waits"""
     in_turns: bool = False
     """whether blocks may wait for each other, so that several are resident and run in turns"""
-    warpgroups: bool = False
-    """whether warps multiply in fours"""
+    wide_entries: int = 0
+    """operands of wgmma that are kept ready for each warpgroup, a power of 2; 0 where there is no wgmma"""
     meets_grid: bool = False
     """whether it looks for the workspace of a cooperative launch, in which grid.sync() counts blocks"""
     clusters: bool = False
@@ -170,6 +170,11 @@ class Unit:
     def grid_sums(self) -> frozenset[str]:
         """Registers that live in the warp's context because products add to them there."""
         return frozenset(name for grid in self.grids.values() for row in grid.sums for name in row)
+
+    @cached_property
+    def entries(self) -> frozenset[int]:
+        """Blocks at which a whole warp may enter `full`."""
+        return frozenset(entries_of(self))
 
     @cached_property
     def reads_sums(self) -> bool:
@@ -227,7 +232,7 @@ needs."""
 
 def parts_of(unit: Unit) -> list[FullPart]:
     """`full` as one function per entry, or as a single one where that would repeat much code."""
-    blocks, entries = unit.kernel.blocks, entries_of(unit)
+    blocks, entries = unit.kernel.blocks, sorted(unit.entries)
     whole = FullPart("full", tuple(entries), tuple(range(len(blocks))))
     split = [FullPart(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
     size = [len(b.instructions) + 1 for b in blocks]
@@ -252,11 +257,12 @@ _MOST_ENTRY_VECTORS = 128
 merge."""
 
 
-def entries_of(unit: Unit) -> list[int]:
-    """Blocks at which a whole warp may enter `full`: the start, behind barriers, and where parted lanes meet again.
+def entries_of(unit: Unit) -> set[int]:
+    """Blocks at which a whole warp may enter `full`: the start, behind barriers, where it gave way to others, and where
+    parted lanes meet again.
 
-    A meeting point costs code for each register that is live there, so those with few come first and the rest do
-    without: their warps stay in `masked` until the next entry.
+    The last two cost code for each register that is live there, so those with few come first and the rest do without:
+    their warps stay in `masked` until the next entry.
     """
     blocks = unit.kernel.blocks
     entries = {0}
@@ -278,11 +284,11 @@ def entries_of(unit: Unit) -> list[int]:
         return sum(lanes_of(unit.analysis.of(name)) == WARP for name in alone)
 
     spent = 0
-    for k in sorted(meetings - entries, key=lambda k: (vectors(k), k)):
+    for k in sorted((meetings | unit.spin_heads) - entries, key=lambda k: (vectors(k), k)):
         spent += vectors(k)
         if spent <= _MOST_ENTRY_VECTORS:
             entries.add(k)
-    return sorted(entries)
+    return entries
 
 
 def _immediate_post_dominators(blocks: list[Block]) -> list[int | None]:

@@ -114,8 +114,9 @@ def _wide(t: Either, i: Instruction, p: WarpgroupProduct, place: Place, descript
     at = t.offset(CONTEXT, L.ContextLayout.PRODUCTS)
     number = t.load("i32", at)
     t.store(t.add_const(number, 1), at)
-    warpgroup = t.lshr(t.warp_index(), 2)
-    entry = t.add(t.mul(warpgroup, t.like(warpgroup, L.WIDE_ENTRIES)), t.and_const(number, L.WIDE_ENTRIES - 1))
+    warpgroup, entries = t.lshr(t.warp_index(), 2), t.unit.wide_entries
+    assert entries, "the worker has room for none"
+    entry = t.add(t.mul(warpgroup, t.like(warpgroup, entries)), t.and_const(number, entries - 1))
     slot = t.offset(t.field("wide", "ptr"), t.mul(t.resize(entry, "i64"), constant("i64", L.WIDE_BYTES)))
     block = t.add_const(t.load("i64", t.offset(WORKER, L.field("block"))), 1)
     tag = t.or_(t.shl(block, 32), t.resize(number, "i64"))
@@ -126,7 +127,7 @@ def _wide(t: Either, i: Instruction, p: WarpgroupProduct, place: Place, descript
     with t.if_(t.not_(same), likely=False):
         t.store(tag, slot)
         t.store(descriptor, t.offset(slot, 8))
-        t.call_library(widened(p, place), *_shared(t), descriptor, data, _outside(t))
+        t.call_library(widened(p, place, t.unit.wide_vectors), *_shared(t), descriptor, data, _outside(t))
     return data
 
 

@@ -1,10 +1,11 @@
 """The functions that multiply for a warp of a warpgroup: operands in shared memory, sums in a matrix of 16 rows.
 
-B is made ready once for the four warps of a warpgroup: `widened` copies it, k by k, as what products are made of (f32,
-or words of single bits), and they keep it for each other (`warpgroup`). A warp's own 16 rows of A are made ready row by
-row where they are multiplied. A function takes a chain of products on the same sum and goes through D in pieces that
-stay in vector registers over all of them: a few rows, and a few vectors of columns. Sums run along k in order, as
-everywhere (`tensor_products`).
+B is made ready once for the four warps of a warpgroup: `widened` copies it as what products are made of (f32, or words
+of single bits), and they keep it for each other (`warpgroup`). It lies in strips as wide as a piece of D, k by k: whole
+rows would be a power of two apart, and push each other out of the host's nearest cache. A warp's own 16 rows of A are
+made ready row by row where they are multiplied. A function takes a chain of products on the same sum and goes through D
+in pieces that stay in vector registers over all of them: a few rows, and a few vectors of columns. Sums run along k in
+order, as everywhere (`tensor_products`).
 
 An operand in shared memory is found by its descriptor: rows of 32 bytes (all k of one product), or, where it lies along
 M or N, pieces of 16 bytes of one k. Every piece of 16 bytes is looked up on its own, for a swizzle may move it.
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 
 from ptxsim.adders import adder
-from ptxsim.codegen.emit import I32, I64, IRValue, arg, constant, i64
+from ptxsim.codegen.emit import I32, I64, Builder, IRValue, arg, constant, i64
 from ptxsim.codegen.silicon_sums import silicon_sum
 from ptxsim.codegen.tensor_moves import transposed
 from ptxsim.codegen.tensor_products import eight_bit_floats, element_bytes, finished, library_function
@@ -54,39 +55,67 @@ def wide_bytes(p: WarpgroupProduct) -> int:
     return p.columns * _numbers(p) * 4
 
 
+@dataclass(frozen=True)
+class _Strip:
+    """Columns of B and D that are worked on together: so many vectors of so many lanes."""
+
+    lanes: int
+    vectors: int
+    depth: int
+
+    @classmethod
+    def of(cls, p: WarpgroupProduct, wide_registers: bool) -> _Strip:
+        lanes = 16 if wide_registers and p.columns % 16 == 0 else 8
+        all_vectors = p.columns // lanes
+        most = (4, 3, 2, 1) if wide_registers else (2, 1)
+        return cls(lanes, next(v for v in most if all_vectors % v == 0), _numbers(p))
+
+    @property
+    def columns(self) -> int:
+        return self.lanes * self.vectors
+
+    def start(self, b: Builder, first: IRValue) -> IRValue:
+        """Bytes to the number of step 0 in a column; the next step's is `columns` numbers further."""
+        width = i64(self.columns)
+        strip, within = b.binary("udiv", first, width), b.binary("urem", first, width)
+        return b.shl(b.add(b.mul(strip, i64(self.depth * self.columns)), within), 2)
+
+
 def _numbers(p: WarpgroupProduct) -> int:
     """Numbers along k: elements, or words of single bits."""
     return p.depth // 32 if p.a == "b1" else p.depth
 
 
 @cache
-def widened(p: WarpgroupProduct, place: Place) -> tuple[str, str]:
-    """(name, IR) of a function (shared, limit, descriptor, wide, outside) that makes B ready, k by k.
+def widened(p: WarpgroupProduct, place: Place, wide_registers: bool) -> tuple[str, str]:
+    """(name, IR) of a function (shared, limit, descriptor, wide, outside) that makes B ready.
 
     `shared` is where the block's shared memory begins and `limit` its bytes. The i32 at `outside` becomes 1 where the
     operand leaves shared memory; what is read there is not said.
     """
     w = _Writer(p)
-    b, count = w.b, p.columns
-    to = arg("ptr", "wide")
+    b, count, strip = w.b, p.columns, _Strip.of(p, wide_registers)
+    to, step = arg("ptr", "wide"), 4 * strip.columns
     operand = _Operand(w, arg(I64, "descriptor"))
     operand.check(count, turned=place.turned)
     if place.turned:
         with b.loop(i64(count // 8)) as eight:
             first = b.shl(eight, 3)
+            start = b.offset(to, strip.start(b, first))
             for k in range(w.depth):
                 numbers = w.signed(w.numbers(operand.neighbours(first, 8, k), p.b), place.sign)
-                b.store(numbers, b.offset(b.offset(to, b.shl(first, 2)), 4 * k * count))
+                b.store(numbers, b.offset(start, k * step))
     else:
         with b.loop(i64(count // 8)) as eight:
             first = b.shl(eight, 3)
             lines = [w.signed(w.numbers(operand.line(first, r), p.b), place.sign) for r in range(8)]
-            for start in range(0, w.depth, 8):
-                block = [b.shuffle(x, range(start, start + 8)) for x in lines]
-                for k, column in enumerate(transposed(b, block)):
-                    b.store(column, b.offset(b.offset(to, b.shl(first, 2)), 4 * (start + k) * count))
+            start = b.offset(to, strip.start(b, first))
+            for steps in range(0, w.depth, 8):
+                block = [b.shuffle(x, range(steps, steps + 8)) for x in lines]
+                for k, column in enumerate(transposed(b, block), steps):
+                    b.store(column, b.offset(start, k * step))
     b.ret()
-    name = f"ws_warpgroup_widen_{p.shape}_{p.b}_{place.name}"
+    name = f"ws_warpgroup_widen_{p.shape}_{p.b}_{place.name}_{strip.columns}"
     return finished(b, name, w.shared, w.limit, arg(I64, "descriptor"), to, w.outside)
 
 
@@ -139,10 +168,8 @@ class _Multiplier(_Writer):
     def __init__(self, p: WarpgroupProduct, place: Place, steps: int, wide_registers: bool, silicon: bool) -> None:
         super().__init__(p)
         self.place, self.steps, self.silicon = place, steps, silicon
-        self.lanes = 16 if wide_registers and p.columns % 16 == 0 else 8
-        vectors = p.columns // self.lanes
-        self.across = next(v for v in (4, 3, 2, 1) if vectors % v == 0) if wide_registers else 1 + (vectors % 2 == 0)
-        self.high = 4
+        self.strip = _Strip.of(p, wide_registers)
+        self.lanes, self.across, self.high = self.strip.lanes, self.strip.vectors, 4
         if silicon:  # a sum at a time: its terms fill the registers
             self.across = self.high = 1
         self.row, self.result = arg(I64, "row"), arg("ptr", "result")
@@ -169,7 +196,7 @@ class _Multiplier(_Writer):
             for (adds, _, whole), prepared in zip(self.inputs, rows, strict=True):
                 sums = [b.select(adds, x, b.like(x, 0)) for x in sums]
                 factors = b.offset(prepared, b.mul(row, i64(4 * self.high * self.depth)))
-                sums = self._added(sums, factors, b.offset(whole, b.shl(first, 2)))
+                sums = self._added(sums, factors, b.offset(whole, self.strip.start(b, first)))
             for at, x in zip(places, sums, strict=True):
                 self._stored(x, at)
         b.ret()
@@ -215,7 +242,7 @@ class _Multiplier(_Writer):
         totals = [constant("float", 0.0, self.lanes) for _ in sums] if exact else list(sums)
         for k in range(self.depth):
             vectors = [
-                b.load(self.number, b.offset(whole, 4 * (k * p.columns + v * self.lanes)), self.lanes)
+                b.load(self.number, b.offset(whole, 4 * (k * self.strip.columns + v * self.lanes)), self.lanes)
                 for v in range(self.across)
             ]
             for r in range(self.high):
@@ -236,7 +263,7 @@ class _Multiplier(_Writer):
         b, p = self.b, self.p
         pairs = [
             (b.splat(b.load("float", b.offset(factors, 4 * k)), self.lanes),
-             b.load("float", b.offset(whole, 4 * k * p.columns), self.lanes))
+             b.load("float", b.offset(whole, 4 * k * self.strip.columns), self.lanes))
             for k in range(self.depth)
         ]  # fmt: skip
         return silicon_sum(b, adder("wgmma", p.a, p.d), (p.a, p.b, p.d), pairs, start)

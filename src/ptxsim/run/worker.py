@@ -147,7 +147,7 @@ class HostWorker:
     def _may_return(self) -> bool:
         """Whether nothing of a launch stays in this worker but what `again` puts right."""
         unit, setup = self.setup.code.translation.unit, self.setup
-        apart = unit.in_turns or unit.followed or unit.textures or unit.options.exact or setup.order is not None
+        apart = unit.followed or unit.textures or unit.options.exact or setup.order is not None
         return not apart and setup.memory.heap is None and setup.workspace is None
 
     def again(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> bool:
@@ -161,11 +161,13 @@ class HostWorker:
         self.setup = setup
         if self._new_contexts is None or not self._may_return:
             return False
-        for array in (self.counters, self.shared, self.shadow, self.pending, self.wide):
+        for array in (self.counters, self.shared, self.shadow, self.pending, self.wide_headers):
             array.fill(0)
         self.contexts[:] = self._new_contexts
         ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
         ctypes.memmove(self._addresses[0], self._new, len(self._new))
+        if setup.code.translation.unit.in_turns:
+            self._make_residents()
         self._list_arrays(shadows)
         self.shadows = shadows
         s.params = setup.params.ctypes.data
@@ -237,7 +239,9 @@ class HostWorker:
         self.pending = _aligned(self.pending_bytes * self.places)
         s.pending = self.pending.ctypes.data
         groups = -(-terms.warps // WARPGROUP)
-        self.wide = _aligned(groups * L.WIDE_ENTRIES * L.WIDE_BYTES if unit.warpgroups else 64)
+        entries = groups * unit.wide_entries
+        self.wide = _aligned(entries * L.WIDE_BYTES)
+        self.wide_headers = self.wide.reshape(entries, L.WIDE_BYTES)[:, : L.WIDE_HEADER]
         s.wide = self.wide.ctypes.data
         if unit.in_turns:
             self._make_residents()
@@ -373,19 +377,12 @@ def _kind(setup: LaunchSetup) -> tuple[object, ...]:
 
 def _contexts(size: int, terms: Terms, places: int, stride: int) -> np.ndarray:
     """The contexts of resident blocks' warps with what never changes: each warp's index and the lanes that exist."""
-    contexts = _aligned(stride * places)
-    _begin_contexts(contexts, size, terms, places)
+    contexts, warps = _aligned(stride * places), terms.warps
+    words = contexts.reshape(places, stride)[:, : size * warps].reshape(places, warps, size).view(np.uint32)
+    words[:, :, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
+    words[:, :, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
+    words[:, -1, L.ContextLayout.LIVE // 4] = (1 << (terms.threads - (warps - 1) * WARP)) - 1
     return contexts
-
-
-def _begin_contexts(contexts: np.ndarray, size: int, terms: Terms, places: int) -> None:
-    threads, warps = terms.threads, terms.warps
-    contexts.fill(0)
-    for place in contexts.reshape(places, -1):
-        words = place[: size * warps].reshape(warps, size).view(np.uint32)
-        words[:, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
-        words[:, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
-        words[-1, L.ContextLayout.LIVE // 4] = (1 << (threads - (warps - 1) * WARP)) - 1
 
 
 def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:

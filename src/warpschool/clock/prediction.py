@@ -180,7 +180,8 @@ class Prediction:
             )
         parts.append(
             "Not modelled: power and clocks under load but for one step; hashing of L2 and its halves; other kernels "
-            "on the GPU. A prediction is no measurement and never graded."
+            "on the GPU; divisions of numbers so large or small that they take a longer way, where they come from "
+            "tensor cores. A prediction is no measurement and never graded."
         )
         return "\n".join(parts)
 

@@ -108,6 +108,9 @@ def run_kernel(
     return Program(contract, device=device, constants=constants, options=options).run(sizes, arrays, **simulator)
 
 
+_MOST_PLANS = 64
+
+
 class Program:
     """A kernel file compiled for one device and one set of constants; its kernels are translated once."""
 
@@ -123,6 +126,8 @@ class Program:
         )  # fmt: skip
         self._kernels: dict[str, Kernel] = {}
         self._initial: dict[str, np.ndarray] | None = None
+        self._plans: dict[tuple[tuple[str, type, float], ...], Plan] = {}
+        """of the sizes that were enqueued last: a network's are the same from image to image"""
 
     def kernel(self, name: str) -> Kernel:
         """Return one of the file's kernels."""
@@ -174,7 +179,7 @@ class Program:
         says. Arrays that the header calls Zeroed are filled with zeros. Further keywords, `stream` among them, go to
         each launch. Raises ContractError, ArgumentError, LaunchError and, on the simulator, SimulationError.
         """
-        plan = self.contract.bind(sizes, constants=self.constants)
+        plan = self._plan(sizes)
         device = self.module.device
         places = {name: _placed(plan, array, arrays.get(name), device) for name, array in plan.arrays.items()}
         for fill in plan.contract.constants:
@@ -183,6 +188,14 @@ class Program:
             _check_fill(plan, fill, source.size, symbol.size)
             symbol[: source.size].native[...] = source.reshape(source.size).native
         return tuple(self._launch(launch, plan, places, launching) for launch in plan.launches)
+
+    def _plan(self, sizes: Mapping[str, float]) -> Plan:
+        key = tuple((name, type(value), value) for name, value in sizes.items())
+        if key not in self._plans:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            self._plans[key] = self.contract.bind(sizes, constants=self.constants)
+        return self._plans[key]
 
     def _reset_variables(self) -> None:
         """Give every module variable its first value: a run must not depend on the runs before it."""

@@ -107,6 +107,21 @@ def test_a_way_that_tensor_cores_decide_is_unknown() -> None:
         _followed(program, _launch(np.uint64(1 << 32), np.int32(9)))
 
 
+def test_a_division_of_what_tensor_cores_gave_is_an_ordinary_one() -> None:
+    text = """
+    unsigned a[4] = {threadIdx.x, 1, 2, 3}, b[2] = {4, threadIdx.x};
+    float d[4] = {};
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
+        "r"(b[1]));
+    p[threadIdx.x] = d[0] / d[1];"""
+    program = _program(text)
+    names = [i.name for i in program.function.code]
+    assert program.doubtful and "FCHK" in names and "CALL" in names
+    counts = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(9))))
+    assert counts["FCHK"] == counts["HMMA"] and "CALL" not in counts
+
+
 def test_integer_division_by_a_number_known_late() -> None:
     """Division is a loop-free sequence of conversions and corrections, which must come out exactly."""
     program = _program("#pragma unroll 1\nfor (int k = 0; k < 1000 / n; ++k) p[k * 64 + threadIdx.x] = k;")

@@ -101,6 +101,7 @@ def test_a_renamed_file_is_offered_by_its_header(tmp_path):
         find_submissions(folder / "7", Course.find())
 
 
+@pytest.mark.slow
 def test_pytest_ends_with_points_and_writes_gradescopes_file(tmp_path):
     folder, target = make_class(tmp_path / "class") / "eve", tmp_path / "results.json"
     files = [f"grader/lab00_first_kernels/test_{idea}.py" for idea in ("01_saxpy", "03_block_sum")]

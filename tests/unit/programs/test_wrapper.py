@@ -31,6 +31,7 @@ def test_architectures_and_the_runtime_are_replaced():
 
 @needs_tools
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.slow
 def test_a_makefile_builds_a_program_of_two_objects(tmp_path):
     for name in ("several_files.cu", "several_files_kernels.cu", "several_files.h"):
         shutil.copy(PROGRAMS / name, tmp_path)

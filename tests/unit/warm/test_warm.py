@@ -332,6 +332,7 @@ def _is_fork(pid: int) -> bool:
     return "warpschool.warm.server" in Path(f"/proc/{pid}/cmdline").read_text()
 
 
+@pytest.mark.slow
 def test_the_server_killed_in_the_middle(own, endless):
     """The command begins again by itself, and says what it would have said."""
     own.begin()

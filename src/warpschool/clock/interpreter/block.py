@@ -151,8 +151,11 @@ def run_straight(
         if f[i + NEEDED] == 0 and (op < OP_LOAD or op > OP_DIV):
             continue
         lanes = active & predicate(preds, warp, f[i + GUARD], f[i + GUARD_NOT])
-        if in_doubt_or_spread(f, i, unknown, warp, lanes, active, launch):
+        doubt = in_doubt_or_spread(f, i, unknown, preds, warp, lanes, active, launch)
+        if doubt == 1:
             return UNKNOWN
+        if doubt == 2:
+            continue
         if op < OP_LOAD or op > OP_DIV:
             if lanes != 0 and op != OP_NONE:
                 full = 4294967295 if f[i + DST] >= 256 else lanes

@@ -30,6 +30,7 @@ from warpschool.clock.interpreter.layout import (
     OP_ATOM,
     OP_BULK,
     OP_DIV,
+    OP_FCHK,
     OP_LOAD,
     OP_MATCH,
     OP_MATRIX,
@@ -49,7 +50,7 @@ from warpschool.clock.interpreter.layout import (
     B,
     C,
 )
-from warpschool.clock.interpreter.registers import fetch, predicate, put, signed
+from warpschool.clock.interpreter.registers import fetch, predicate, put, set_predicate, signed
 from warpschool.clock.native import bits, f32, i32, i64, lshr, native, popc, u8, u32
 
 
@@ -87,6 +88,23 @@ def spread(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> None:
             unknown[at] = (unknown[at] & ~lanes) | (mask & lanes)
     unknown[base + 327] = 0
     unknown[base + 335] = 0
+
+
+@native
+def ordinary(f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int) -> int:
+    """A division by or of something unknown is taken for one that needs no special care; 1 where that is so."""
+    base = warp * 336
+    mask = 0
+    for k in range(2):
+        row = f[i + A + 3 * k]
+        if row >= 0 and row < 320:
+            mask |= unknown[base + row]
+    if lanes & mask == 0:
+        return 0
+    set_predicate(preds, warp, f[i + PD0], lanes, 0)
+    at = base + 320 + f[i + PD0]
+    unknown[at] = unknown[at] & ~lanes
+    return 1
 
 
 @native
@@ -420,13 +438,15 @@ def event_of(
 
 @native
 def in_doubt_or_spread(
-    f: i32, i: int, unknown: u32, warp: int, lanes: int, active: int, launch: i64
+    f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int, active: int, launch: i64
 ) -> int:  # fmt: skip
-    """Carry the marks of unknown values along; 1 where the way itself is unknown."""
+    """Carry the marks of unknown values along; 1 where the way itself is unknown, 2 where a result is assumed."""
     op = f[i + OP]
     if launch[L_TAINT] == 0:
         return 0
     if op >= OP_LOAD and op <= OP_DIV:
         return in_doubt(f, i, unknown, warp, active if op > OP_MATRIX else lanes)
+    if op == OP_FCHK and ordinary(f, i, unknown, preds, warp, active):
+        return 2
     spread(f, i, unknown, warp, active)
     return 0
