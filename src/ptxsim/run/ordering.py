@@ -93,7 +93,7 @@ class HappensBefore:
         self.started = 0
         self.since = 0
         self.waiting_since = self.steps_before = 0
-        """since when the running warp has at most looked at the grid's workspace; all accesses of its worker up to then"""
+        """since when the running warp has at most looked at the grid's workspace; how many accesses there had been"""
         self._reset()
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:

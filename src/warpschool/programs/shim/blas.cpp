@@ -56,6 +56,27 @@ cublasStatus_t reduce(cublasHandle_t handle, const char* name, T* result, Fields
 
 uint64_t at(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
+/// Number k of a list of matrices, which lies on the device.
+template <typename T>
+uint64_t matrix(const T* const* list, int k) { return at(reinterpret_cast<const T* const*>(arena.reach(list))[k]); }
+
+/// Does something with each matrix of a batch, behind all earlier work; what it gives is noted in `info` where there is one.
+template <typename Each>
+cublasStatus_t batch(cublasHandle_t handle, int count, int* info, Each each) {
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+    synchronize(1, stream_number(of(handle)->stream));
+    for (int k = 0; k < count; k++) {
+        double found = 0;
+        cublasStatus_t status = each(k, &found);
+        if (status != CUBLAS_STATUS_SUCCESS) return status;
+        if (info) reinterpret_cast<int*>(arena.reach(info))[k] = static_cast<int>(found);
+    }
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/// The pivots of matrix k, or none.
+uint64_t pivots(const int* all, int n, int k) { return all ? at(all + size_t(n) * k) : 0; }
+
 }  // namespace
 
 API cublasStatus_t cublasCreate(cublasHandle_t* handle) {
@@ -163,6 +184,24 @@ API cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const voi
     API cublasStatus_t cublas##t##geam(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, const T* alpha,           \
                                        const T* a, int lda, const T* beta, const T* b, int ldb, T* c, int ldc) {                             \
         return run(h, "geam", nullptr, kBytes<T>, ta, tb, m, n, scalar(h, alpha), at(a), lda, scalar(h, beta), at(b), ldb, at(c), ldc);      \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* p, int* info, int count) {               \
+        return batch(h, count, info, [=](int k, double* found) {                                                                             \
+            return run(h, "getrf", found, kBytes<T>, n, matrix(a, k), lda, pivots(p, n, k));                                                 \
+        });                                                                                                                                  \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getriBatched(cublasHandle_t h, int n, const T* const a[], int lda, const int* p, T* const c[], int ldc,    \
+                                               int* info, int count) {                                                                       \
+        return batch(h, count, info, [=](int k, double* found) {                                                                             \
+            return run(h, "getri", found, kBytes<T>, n, matrix(a, k), lda, pivots(p, n, k), matrix(c, k), ldc);                              \
+        });                                                                                                                                  \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getrsBatched(cublasHandle_t h, cublasOperation_t ta, int n, int columns, const T* const a[], int lda,      \
+                                               const int* p, T* const b[], int ldb, int* info, int count) {                                  \
+        if (info) *info = 0; /* on the host: a wrong argument, which the status tells */                                                     \
+        return batch(h, count, nullptr, [=](int k, double* found) {                                                                          \
+            return run(h, "getrs", found, kBytes<T>, ta, n, columns, matrix(a, k), lda, pivots(p, n, k), matrix(b, k), ldb);                 \
+        });                                                                                                                                  \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##gemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const T* alpha, const T* a, int lda,            \
                                        const T* x, int x_step, const T* beta, T* y, int y_step) {                                            \
