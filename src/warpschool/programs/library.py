@@ -64,8 +64,8 @@ class Routine:
             return self._array(address, (rows, columns), (1, leading))
         return self._array(address, (batch, rows, columns), (self.whole(), 1, leading))
 
-    def pivots(self, n: int) -> npt.NDArray[np.int32] | None:
-        """Row numbers from 1, as Fortran counts; none where the address is 0."""
+    def integers(self, n: int) -> npt.NDArray[np.int32] | None:
+        """Pivots, from 1 as Fortran counts, or what is wrong with a matrix; none where the address is 0."""
         address = self.whole()
         return self._array(address, (n,), (1,), np.dtype(np.int32)) if address else None
 
@@ -134,9 +134,9 @@ def _ger(r: Routine) -> tuple[float, int]:
 
 
 def _getrf(r: Routine) -> tuple[float, int]:
-    """LU in place, with the rows exchanged where pivots are wanted; which pivot is 0, from 1, or 0."""
+    """LU in place, with the rows exchanged where pivots are wanted; tells which pivot is 0, from 1, or 0."""
     n = r.whole()
-    a, pivots = r.matrix(n, n), r.pivots(n)
+    a, pivots, info = r.matrix(n, n), r.integers(n), r.integers(1)
     lu, singular = a.astype(np.float64), 0
     for k in range(n):
         best = k + int(np.argmax(np.abs(lu[k:, k]))) if pivots is not None else k
@@ -149,7 +149,9 @@ def _getrf(r: Routine) -> tuple[float, int]:
         lu[k + 1 :, k] /= lu[k, k]
         lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
     a[...] = lu
-    return float(singular), n**3 // 3
+    if info is not None:
+        info[0] = singular
+    return 0.0, n**3 // 3
 
 
 def _rows(pivots: npt.NDArray[np.int32] | None, n: int) -> npt.NDArray[np.intp]:
@@ -162,7 +164,7 @@ def _rows(pivots: npt.NDArray[np.int32] | None, n: int) -> npt.NDArray[np.intp]:
 
 def _getrs(r: Routine) -> tuple[float, int]:
     turned, n, columns = r.whole(), r.whole(), r.whole()
-    lu, pivots = r.matrix(n, n).astype(np.float64), r.pivots(n)
+    lu, pivots = r.matrix(n, n).astype(np.float64), r.integers(n)
     b = r.matrix(n, columns)
     lower, upper, rows = np.tril(lu, -1) + np.eye(n), np.triu(lu), _rows(pivots, n)
     if turned:
@@ -176,11 +178,13 @@ def _getrs(r: Routine) -> tuple[float, int]:
 
 def _getri(r: Routine) -> tuple[float, int]:
     n = r.whole()
-    lu, pivots = r.matrix(n, n).astype(np.float64), r.pivots(n)
-    c = r.matrix(n, n)
+    lu, pivots = r.matrix(n, n).astype(np.float64), r.integers(n)
+    c, info = r.matrix(n, n), r.integers(1)
     zero = np.flatnonzero(np.diag(lu) == 0)
+    if info is not None:
+        info[0] = zero[0] + 1 if zero.size else 0
     if zero.size:
-        return float(zero[0] + 1), 0
+        return 0.0, 0
     inverse = np.linalg.solve(np.triu(lu), np.linalg.inv(np.tril(lu, -1) + np.eye(n)))
     c[:, _rows(pivots, n)] = inverse
     return 0.0, n**3

@@ -60,22 +60,18 @@ uint64_t at(const void* p) { return reinterpret_cast<uint64_t>(p); }
 template <typename T>
 uint64_t matrix(const T* const* list, int k) { return at(reinterpret_cast<const T* const*>(arena.reach(list))[k]); }
 
-/// Does something with each matrix of a batch, behind all earlier work; what it gives is noted in `info` where there is one.
+/// Does something with each matrix of a batch, behind all earlier work.
 template <typename Each>
-cublasStatus_t batch(cublasHandle_t handle, int count, int* info, Each each) {
+cublasStatus_t batch(cublasHandle_t handle, int count, Each each) {
     if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
     synchronize(1, stream_number(of(handle)->stream));
-    for (int k = 0; k < count; k++) {
-        double found = 0;
-        cublasStatus_t status = each(k, &found);
-        if (status != CUBLAS_STATUS_SUCCESS) return status;
-        if (info) reinterpret_cast<int*>(arena.reach(info))[k] = static_cast<int>(found);
-    }
-    return CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (int k = 0; k < count && status == CUBLAS_STATUS_SUCCESS; k++) status = each(k);
+    return status;
 }
 
-/// The pivots of matrix k, or none.
-uint64_t pivots(const int* all, int n, int k) { return all ? at(all + size_t(n) * k) : 0; }
+/// The integers of matrix k, of which each has n: pivots, or whether it is singular; 0 where nobody wants them.
+uint64_t integers(const int* all, int n, int k) { return all ? at(all + size_t(n) * k) : 0; }
 
 }  // namespace
 
@@ -186,21 +182,21 @@ API cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const voi
         return run(h, "geam", nullptr, kBytes<T>, ta, tb, m, n, scalar(h, alpha), at(a), lda, scalar(h, beta), at(b), ldb, at(c), ldc);      \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* p, int* info, int count) {               \
-        return batch(h, count, info, [=](int k, double* found) {                                                                             \
-            return run(h, "getrf", found, kBytes<T>, n, matrix(a, k), lda, pivots(p, n, k));                                                 \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getrf", nullptr, kBytes<T>, n, matrix(a, k), lda, integers(p, n, k), integers(info, 1, k));                       \
         });                                                                                                                                  \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##getriBatched(cublasHandle_t h, int n, const T* const a[], int lda, const int* p, T* const c[], int ldc,    \
                                                int* info, int count) {                                                                       \
-        return batch(h, count, info, [=](int k, double* found) {                                                                             \
-            return run(h, "getri", found, kBytes<T>, n, matrix(a, k), lda, pivots(p, n, k), matrix(c, k), ldc);                              \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getri", nullptr, kBytes<T>, n, matrix(a, k), lda, integers(p, n, k), matrix(c, k), ldc, integers(info, 1, k));    \
         });                                                                                                                                  \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##getrsBatched(cublasHandle_t h, cublasOperation_t ta, int n, int columns, const T* const a[], int lda,      \
                                                const int* p, T* const b[], int ldb, int* info, int count) {                                  \
         if (info) *info = 0; /* on the host: a wrong argument, which the status tells */                                                     \
-        return batch(h, count, nullptr, [=](int k, double* found) {                                                                          \
-            return run(h, "getrs", found, kBytes<T>, ta, n, columns, matrix(a, k), lda, pivots(p, n, k), matrix(b, k), ldb);                 \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getrs", nullptr, kBytes<T>, ta, n, columns, matrix(a, k), lda, integers(p, n, k), matrix(b, k), ldb);             \
         });                                                                                                                                  \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##gemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const T* alpha, const T* a, int lda,            \
