@@ -8,8 +8,11 @@
 #   make lint           ruff and mypy, and the prose by docs/STYLE.md
 #   make pages          every page that is made of data and recorded results   (ARGS="--check", or names, for some)
 #   make docs           the documentation as a site, in build/site (ARGS="--no-run": without running the labs)
+#   make walk           the site in a real browser: links, search, and a few pages by axe, on a phone, on paper
+#   make walk-all       the same for every page; takes its time   (WARPSCHOOL_SITE=build/site walks what make docs built)
 #   make bench          the simulator's speed, measured
 #   make fuzz           hostile PTX by the hundred thousand (ARGS="launch --cases 20000"); findings go to fuzz-findings/
+#   make fuzz-llvm      the same fuzzing cases with two versions of LLVM, bit for bit   (ARGS="--cuda 300 --launch 2000")
 #   make mutants        small mistakes in every reference, which the grader must reject   (ARGS="lab02 --per 40" for some)
 #   make hostile        every hostile submission, on two seeds, and the table of what held    (ARGS="--kind output" for some)
 #   make drift          the tests with the oldest and the newest NVRTC and LLVM allowed   (ARGS="tests/sim" for some)
@@ -26,13 +29,13 @@ DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
-.PHONY: help tour lab test test-all test-clang test-arm lint pages docs bench fuzz mutants hostile drift wheel release clean
+.PHONY: help tour lab test test-all test-clang test-arm lint pages docs walk walk-all bench fuzz fuzz-llvm mutants hostile drift wheel release clean
 .DELETE_ON_ERROR:
 # Another environment that is activated has no say in what runs in this one.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH
 
 help:
-	@sed -n '2,17s/^# *//p' Makefile
+	@sed -n '2,20s/^# *//p' Makefile
 
 tour: $(CORE)
 	@$(VENV)/bin/warpschool tour $(ARGS)
@@ -61,6 +64,12 @@ lint: $(DEV)
 pages: $(DEV)
 	@$(PY) -m scripts.pages $(ARGS)
 
+walk: $(DOCS)
+	@nice $(PY) -m pytest -n 0 tests/browser/test_site_walk.py $(ARGS)
+
+walk-all: $(DOCS)
+	@WARPSCHOOL_WALK=all nice $(PY) -m pytest -n 0 tests/browser/test_site_walk.py $(ARGS)
+
 docs: $(DOCS)
 	@$(PY) scripts/site.py $(ARGS)
 
@@ -69,6 +78,9 @@ bench: $(DEV)
 
 fuzz: $(DEV)
 	@PYTHONPATH=. nice $(PY) -m tests.fuzz $(or $(ARGS),read --cases 100000)
+
+fuzz-llvm: $(DEV)
+	@nice $(PY) scripts/fuzz_llvm.py $(ARGS)
 
 mutants: $(DEV)
 	@nice $(PY) benchmarks/mutants.py $(ARGS)

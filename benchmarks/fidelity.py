@@ -7,7 +7,8 @@
     python benchmarks/fidelity.py again RECORD [--out FILE]     today's simulator against the GPU of a record, anywhere
 
 `plan FOLDER --record RECORD` leaves out the launches that a record has with the same PTX, and the report takes them
-from there: after a change of one kernel only that kernel needs a GPU, one of the record's kind.
+from there: after a change of one kernel only that kernel needs a GPU, one of the record's kind. `--only NAME` does
+not even run the other cases on the simulator.
 
 `scripts/fidelity_page.py` makes a page of the docs from the report.
 """
@@ -78,17 +79,20 @@ SECOND_RUN = (*(METRICS[name] for name in NOISY), *REASONS.values())
 # ---------------------------------------------------------------- the simulator's half
 
 
-def make_plan(folder: Path, *, known: dict | None = None, anew: Sequence[str] = ()) -> None:
+def make_plan(folder: Path, *, known: dict | None = None, anew: Sequence[str] = (), only: Sequence[str] = ()) -> None:
     """Runs every case on the simulator and writes what a GPU needs to repeat it, and what to expect.
 
     A launch that the `known` record has with the same PTX stays as it is there, unless its case is to be run `anew`.
+    With `only`, cases without one of these in their name are not run, and stay as they are in the record.
     """
     from fidelity_cases import all_cases, record
 
     import warpschool as ws
 
     started = time.monotonic()
-    launches = record(all_cases())
+    cases = all_cases()
+    chosen = [case for case in cases if not only or any(part in case.name for part in only)]
+    launches = record(chosen)
     texts: list[str] = []
     rows: list[dict[str, Any]] = []
     order: list[int | dict[str, Any]] = []
@@ -110,6 +114,10 @@ def make_plan(folder: Path, *, known: dict | None = None, anew: Sequence[str] = 
             "after": [left.keep(array) for array in launch["after"]],
             "variables": {name: given.keep(value) for name, value in launch["variables"].items()},
         })  # fmt: skip
+    if known and only:
+        run, places = {case.name for case in chosen}, {case.name: k for k, case in enumerate(cases)}
+        order += [row for row in known["launches"] if row["case"] in places.keys() - run]
+        order.sort(key=lambda entry: places[(entry if isinstance(entry, dict) else rows[entry])["case"]])
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("gpu-*.npz"), *folder.glob("ncu-*.json")):
         old.unlink()
@@ -329,13 +337,14 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1e9, help="start no further run on the GPU after this time")
     parser.add_argument("--record", type=Path, help="plan: leave out what this record has")
     parser.add_argument("--anew", action="append", default=[], help="plan: cases with this in their name all the same")
+    parser.add_argument("--only", action="append", default=[], help="plan: run cases with this in their name alone")
     parser.add_argument("--out", type=Path, default=RESULTS / "fidelity.json")
     a = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = a.folder or Path(temporary)
         ncu = None if a.no_ncu else find_ncu()
         if a.part in (None, "plan"):
-            make_plan(folder, known=json.loads(a.record.read_text()) if a.record else None, anew=a.anew)
+            make_plan(folder, known=json.loads(a.record.read_text()) if a.record else None, anew=a.anew, only=a.only)
         if a.part in (None, "gpu"):
             if ncu is None and not a.no_ncu:
                 print("no ncu on this machine: outputs are compared, counters are not", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Replays recorded launches on the GPU at hand, with CuPy alone: `python fidelity_gpu.py FOLDER [FIRST LAST]`.
+"""Replays recorded launches on the GPU at hand, with CuPy: `python fidelity_gpu.py FOLDER [FIRST LAST]`.
 
 FOLDER holds plan.json and arrays.npz as `fidelity.py` writes them. chip.json gets the chip's name, gpu-FIRST.npz each
 array that is not what the simulator left.
@@ -41,9 +41,24 @@ def _argument(entry: list, arrays: list[cupy.ndarray]) -> object:
     if kind == "array":
         index, offset = rest
         return arrays[index][offset:]
+    if kind == "map":
+        index, offset, raw = rest
+        raw = _own_map(bytes.fromhex(raw), arrays[index].data.ptr + offset)
+        return np.frombuffer(raw, f"V{len(raw)}")[0]
     raw = bytes.fromhex(rest[0])
     dtype = _SIZED.get(len(raw))
     return np.frombuffer(raw, dtype or f"V{len(raw)}")[0]
+
+
+def _own_map(raw: bytes, address: int) -> bytes:
+    """The driver's encoding of a tensor map, over the array at this address."""
+    from dataclasses import replace
+
+    from hopper_gpu import Gpu
+
+    from ptxsim.tensormap import TensorMap
+
+    return Gpu().tensor_map(replace(TensorMap.decode(raw), address=address))
 
 
 def main(folder: Path, first: int, last: int) -> None:

@@ -12,10 +12,13 @@ import numpy as np
 
 from ptxsim.tensormap import ELEMENTS, INTERLEAVES, SWIZZLES, TensorMap
 
-_LOG_BUFFER, _LOG_BYTES = 5, 6
-"""CU_JIT_ERROR_LOG_BUFFER and its size (CUDA driver API, CUjit_option)."""
+_LOG_BUFFER, _LOG_BYTES, _LEVEL = 5, 6, 7
+"""CU_JIT_ERROR_LOG_BUFFER, its size and CU_JIT_OPTIMIZATION_LEVEL (CUDA driver API, CUjit_option)."""
 _DYNAMIC_SHARED = 8
 """CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES."""
+
+
+Shape = tuple[int, int, int]
 
 
 class DriverError(RuntimeError):
@@ -45,16 +48,27 @@ class Gpu:
             self.library.cuGetErrorName(status, ctypes.byref(text))
             raise DriverError(f"{name}: {(text.value or b'?').decode()}")
 
-    def kernel(self, code: bytes, name: str) -> ctypes.c_void_p:
-        """A function of a module, PTX or machine code."""
+    def module(self, code: bytes, *, level: int = 4) -> ctypes.c_void_p:
+        """PTX or machine code, loaded; `level` is how much ptxas optimises: 0 not at all, 4 as usual."""
         log = ctypes.create_string_buffer(1 << 14)
-        options = (ctypes.c_int * 2)(_LOG_BUFFER, _LOG_BYTES)
-        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))
-        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        options = (ctypes.c_int * 3)(_LOG_BUFFER, _LOG_BYTES, _LEVEL)
+        values = (ctypes.c_void_p * 3)(ctypes.addressof(log), len(log), level)
+        module = ctypes.c_void_p()
         try:
-            self.call("cuModuleLoadDataEx", ctypes.byref(module), code + b"\0", 2, options, values)
+            self.call("cuModuleLoadDataEx", ctypes.byref(module), code + b"\0", 3, options, values)
         except DriverError as error:
             raise DriverError(f"{error}\n{log.value.decode()}") from None
+        return module
+
+    def unload(self, module: ctypes.c_void_p) -> None:
+        self.call("cuModuleUnload", module)
+
+    def kernel(self, code: bytes, name: str) -> ctypes.c_void_p:
+        """A function of a module that stays loaded."""
+        return self.function(self.module(code), name)
+
+    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        function = ctypes.c_void_p()
         self.call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
 
@@ -80,8 +94,9 @@ class Gpu:
         self.call("cuMemFree_v2", address)
 
     def launch(
-        self, function: ctypes.c_void_p, grid: int, block: int, params: Sequence[bytes], *, shared_bytes: int = 0
-    ) -> None:
+        self, function: ctypes.c_void_p, grid: int | Shape, block: int | Shape, params: Sequence[bytes], *,
+        shared_bytes: int = 0,
+    ) -> None:  # fmt: skip
         """Launches and waits. A cluster's shape is the kernel's own (`.reqnctapercluster`)."""
         if shared_bytes > 48 << 10:
             self.call("cuFuncSetAttribute", function, _DYNAMIC_SHARED, shared_bytes)
@@ -92,7 +107,8 @@ class Gpu:
             ctypes.memmove(ctypes.addressof(buffer) + start, raw, len(raw))
             kept.append((buffer, ctypes.addressof(buffer) + start))
         pointers = (ctypes.c_void_p * max(1, len(kept)))(*(at for _, at in kept))
-        shape = [ctypes.c_uint(n) for n in (grid, 1, 1, block, 1, 1, shared_bytes)]
+        sides = [(n, 1, 1) if isinstance(n, int) else n for n in (grid, block)]
+        shape = [ctypes.c_uint(n) for n in (*sides[0], *sides[1], shared_bytes)]
         self.call("cuLaunchKernel", function, *shape, None, pointers, None)
         self.call("cuCtxSynchronize")
 

@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 # the corpus lies beside the tests, not in a package that is installed
 from rich.console import Console
 from rich.progress import track
-from tests.hostile import hostile_cells, hostile_more, hostile_notebooks, hostile_steps
+from tests.hostile import hostile_cells, hostile_labs, hostile_more, hostile_notebooks, hostile_steps
 from tests.hostile.hostile_kernels import ATTACKS, Attack
 
 from warpschool.course import Course
@@ -65,7 +65,7 @@ def tried_cell(name: str, _seed: int) -> tuple[bool, float]:
 
 def trials(kind: str) -> list[tuple[str, str, Callable[[int], tuple[bool, float]]]]:
     """Kind, name, and what tries it with a seed."""
-    assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER  # their import has filled the table
+    assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER and hostile_labs.SCAN  # their import has filled the table
     found: list[tuple[str, str, Callable[[int], tuple[bool, float]]]] = [
         (one.kind, one.name, partial(tried, one)) for one in ATTACKS
     ]

@@ -35,6 +35,8 @@ _MOST = {
     "TRANSPOSE_B": 1, "POSITIONS": 5, "RELU": 1, "MASK": 1, "centred": 1, "causal": 1, "shift": 28, "first": 16,
     "HEADS": 2, "TEXTS": 2, "GROUPS": 2, "ROWS": 12, "COLS": 700,
 }  # fmt: skip
+_SAYS_WHERE = re.compile(r"\s*(?://.*|\.(?:loc|file)\b.*)?")
+"""Lines of PTX that do nothing."""
 _BYTES = {"int8": (-128, 128), "uint8": (0, 256)}
 _INTEGERS: dict[str, Callable[[np.random.Generator, tuple[int, ...], Mapping[str, float]], np.ndarray]] = {
     "segment": lambda rng, shape, sizes: np.sort(rng.integers(0, int(sizes["S"]), shape)),
@@ -262,6 +264,21 @@ def _run(program: Program, sizes: Mapping[str, float], inputs: _Arrays) -> RunRe
     return f"changes its input {run.overwritten[0]}" if run.overwritten else run
 
 
+def _does(program: Program) -> tuple[list[str], dict[str, Any]]:
+    """What a file's PTX does, without where it comes from, and the constants that its launches go by; compiles."""
+    code = [line for line in program.module.ptx.splitlines() if not _SAYS_WHERE.fullmatch(line)]
+    return code, dict(program.contract.declarations.constexpr_values({}))
+
+
+@lru_cache(maxsize=1)
+def reference_does(step: str) -> tuple[list[str], dict[str, Any]]:
+    """The same of a step's reference."""
+    found = Course.find().step(step)
+    assert found.solution is not None
+    contract = parse_contract(found.solution.read_text("utf-8"), name=found.file_name)
+    return _does(Program(contract, device="sim"))
+
+
 @lru_cache(maxsize=1)
 def cases_of(step: str, seed: int, count: int) -> tuple[bool, tuple[Case, ...]]:
     """Whether the answers are float64 ones, and the shapes at which the reference gives them."""
@@ -311,11 +328,12 @@ def _case(
 
 
 def trial(step: str, source: str, seed: int = 0, count: int = SHAPES) -> Trial:
-    """Run one mutant at all shapes until one shows that it is wrong."""
+    """Run one mutant at all shapes until one shows that it is wrong; where its code is the reference's it is equal."""
     _, cases = cases_of(step, seed, count)
     try:
         program = Program(parse_contract(source, name=Course.find().step(step).file_name), device="sim")
-        program.module.compiled  # noqa: B018 - compiles; a run would do it later, among errors of its own
+        if _does(program) == reference_does(step):
+            return Trial("equal", "the same code")
     except WarpschoolError as error:
         return Trial("uncompiled", type(error).__name__)
     for number, case in enumerate(cases):

@@ -3,7 +3,8 @@
     python benchmarks/mutants.py [LAB ...] [--per 40] [--seed 0] [--json FILE] [--fresh]
 
 A mutant is the reference with one small mistake (`warpschool.authoring.mutants`). Which of them are wrong,
-`mutant_trial.py` decides by 20 random shapes of its own; each wrong one is handed to `check`, which must not accept it.
+`mutant_trial.py` decides by 20 random shapes of its own; each wrong one is checked as a class's hand-in is, up to the
+first criterion that is not met, and must not be accepted.
 What is known of a mutant is kept in build/mutants at once, so that Ctrl-C, and a machine that goes down, lose nothing;
 a changed reference or grader is tried anew, and `--fresh` tries everything anew. The figures go to
 benchmarks/results/mutants.json lab by lab, from which `scripts/mutants_page.py` writes docs/teach/mutants.md.
@@ -31,11 +32,13 @@ from mutant_trial import SHAPES, Trial
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-import warpschool as ws
 from warpschool.authoring.mutants import Mutant, mutants
 from warpschool.course import Course, Step
-from warpschool.grading.runner import content_hash, library_versions
+from warpschool.grading import nursery
+from warpschool.grading.jobs import BATCH_LIMITS
+from warpschool.grading.runner import check_source, content_hash, library_versions
 from warpschool.grading.verdicts import Verdict
+from warpschool.harness.source import Source
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
@@ -130,13 +133,17 @@ class Trials:
                 trial = worker(mutant_trial.trial, self.step.name, mutant.source, self.seed)
             except BrokenProcessPool:
                 trial = Trial("wrong", "the process ended or hung")
-            is_wrong = trial.outcome == "wrong"
-            verdict = str(ws.check(self.step.name, mutant.source, device="sim").verdict) if is_wrong else ""
+            verdict = self._verdict(mutant) if trial.outcome == "wrong" else ""
             tried = self.known[key] = Tried(str(mutant), trial.outcome, trial.how, trial.shape, verdict)
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with self.file.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([key, asdict(tried)]) + "\n")
         return self.known[key]
+
+
+    def _verdict(self, mutant: Mutant) -> str:
+        source = Source(mutant.source.encode(), self.step.file_name, "mutant")
+        return str(check_source(self.step, source, device="sim", limits=BATCH_LIMITS, until_wrong=True).verdict)
 
 
 def row(found: list[tuple[Mutant, Tried]], about: dict[str, Any]) -> dict[str, Any]:
@@ -191,6 +198,7 @@ def described(step: Step, seed: int, worker: Worker) -> dict[str, Any]:
 def measure(options: argparse.Namespace, bar: Progress) -> None:
     """Try step after step, and write after each what was found."""
     steps = steps_of(options.lab)
+    nursery.open_for_good()  # a check's processor time is mostly that of loading, otherwise
     worker = Worker()
     task = bar.add_task("mutants", total=len(steps) * options.per)
     try:

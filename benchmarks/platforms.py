@@ -1,6 +1,7 @@
 """What works on this machine with this compiler, recorded for docs/reference/platforms.md.
 
-    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--parts steps,suite] [STEP ...]
+    python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--row NAME]
+                                   [--parts steps,suite] [STEP ...]
 
 Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked;
 whole programs are checked only. The tour runs, the wrong kernels of labs 00 to 05 must get their verdicts, and a part
@@ -32,6 +33,7 @@ import warpschool as ws
 from warpschool.compile import COMPILERS, compiler_report
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
+from warpschool.grading import nursery
 from warpschool.grading.runner import library_versions
 from warpschool.harness.launcher import Program, random_inputs
 from warpschool.inspect.profile import usual_sizes
@@ -39,11 +41,8 @@ from warpschool.inspect.profile import usual_sizes
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
 SPECIMENS = ("tests/specimens", "-k", " or ".join(f"lab{number:02}" for number in range(6)))
-SUITE = (
-    "tests/sim/test_calls.py", "tests/sim/test_memory_file.py", "tests/sim/test_stack_slots.py",
-    "tests/sim/test_constant_counters.py", "tests/sim/test_waiting.py",
-)  # fmt: skip
-"""Tests that are quick under emulation, and depend on machine code, on memory or on child processes."""
+SUITE = ("--timeout", "0", "@tests/trimmed.txt")
+"""Tests of every room that are quick enough where a machine is emulated; time says nothing there."""
 PARTS = ("steps", "tour", "specimens", "suite")
 
 
@@ -93,12 +92,13 @@ def tested(*arguments: str) -> dict[str, int]:
 
 def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequence[str]) -> None:
     """Put into the row what is asked for, and keep it after each step: an emulated machine takes hours."""
-    for step in Course(ROOT).steps() if "steps" in parts else ():
-        if step.solution is None or (wanted and not step.name.startswith(tuple(wanted))):
-            continue
-        row["steps"][step.name] = ran(step) | checked(step)
-        print(step.name, row["steps"][step.name]["verdict"], flush=True)
-        _keep(name, row)
+    with nursery.opened():  # checks are forks of one process, where that can be
+        for step in Course(ROOT).steps() if "steps" in parts else ():
+            if step.solution is None or (wanted and not step.name.startswith(tuple(wanted))):
+                continue
+            row["steps"][step.name] = ran(step) | checked(step)
+            print(step.name, row["steps"][step.name]["verdict"], flush=True)
+            _keep(name, row)
     if "tour" in parts:
         row["tour"] = takes_tour()
     if "specimens" in parts:
@@ -114,11 +114,12 @@ def main() -> None:
     parser.add_argument("steps", nargs="*", help="only these labs or steps")
     parser.add_argument("--compiler", default="auto", choices=COMPILERS)
     parser.add_argument("--where", default="", help="what else is to be said of the machine")
+    parser.add_argument("--row", default="", help="a row of another name, which is put behind the machine's")
     parser.add_argument("--parts", default=",".join(PARTS), help="of these, separated by commas")
     options = parser.parse_args()
     os.environ["WARPSCHOOL_COMPILER"] = options.compiler
     compiler = str(compiler_report().get("compiler", "none"))
-    name = f"{platform.system()} {platform.machine()} {compiler.split()[0]}".lower()
+    name = f"{platform.system()} {platform.machine()} {compiler.split()[0]} {options.row}".lower().strip()
     row: dict[str, Any] = {"steps": {}, **_recorded().get(name, {})}
     row |= {"compiler": compiler, "where": options.where, "versions": library_versions()}
     if not options.steps and "steps" in options.parts:
@@ -128,7 +129,9 @@ def main() -> None:
 
 
 def _keep(name: str, row: dict[str, Any]) -> None:
-    RESULTS.write_text(json.dumps(_recorded() | {name: row}, indent=1, sort_keys=True) + "\n", "utf-8")
+    fresh = RESULTS.with_suffix(f".{os.getpid()}")  # whole at every moment: another platform may be recorded beside
+    fresh.write_text(json.dumps(_recorded() | {name: row}, indent=1, sort_keys=True) + "\n", "utf-8")
+    fresh.replace(RESULTS)
 
 
 def _recorded() -> dict[str, Any]:

@@ -4,7 +4,8 @@
 
 All runs are interleaved in one process, and the least time of each counts, so that a busy machine does little harm. The
 parts of a tiled product follow from three launches: of the whole kernel; of one whose tiles are multiplied along two
-steps of k only; and of one with K = 0, whose blocks do nothing but start, store and end. Loads of an irregular float4
+steps of k only; and of one with K = 0, whose blocks do nothing but start, store and end. Lab 07's product by wgmma is
+compared with the function that multiplies for a warp, called as often by itself. Loads of an irregular float4
 are compared with regular ones, and products of subnormal numbers with products of others.
 """
 
@@ -16,6 +17,7 @@ for _variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ[_variable] = "1"  # before NumPy is imported: the reference is one thread
 
 import argparse
+import ctypes
 import json
 import platform
 import time
@@ -28,8 +30,17 @@ import processor
 from simulator import HERE, ROOT
 
 import warpschool as ws
+from ptxsim.codegen.jit import library_address, wide_vectors
+from ptxsim.codegen.warpgroup_products import Place, multiplied
+from ptxsim.syntax.warpgroup import WarpgroupProduct
+from warpschool.contract import parse_contract
+from warpschool.harness.launcher import Program
 
 TILED, BLOCKED = ROOT / "solutions" / "lab02_tiling" / "01_tiled.cu", HERE / "kernels" / "register_blocked.cu"
+WGMMA = ROOT / "solutions" / "lab07_tensor_cores" / "06_wgmma.cu"
+_TILE_COLUMNS, _FEW_COLUMNS = 256, 8
+_COMPILED_S = 15.0
+"""Seconds of launches after which compiled code has taken the place of stencils."""
 NAIVE = ROOT / "solutions" / "lab01_naive_gemm" / "01_naive.cu"
 _SHORT_STEPS = 2
 KERNELS = {
@@ -102,6 +113,62 @@ def products(size: int) -> tuple[dict[tuple[str, str, str], Callable[[], object]
     return runs, lambda: host[0] @ host[1]
 
 
+def by_wgmma(size: int) -> dict[tuple[str, str, str], Callable[[], object]]:
+    """Lab 07's product of a Hopper GPU, and what multiplies in it alone, for as many warps and steps of k."""
+    program = Program(parse_contract(WGMMA.read_text(encoding="utf-8"), name=WGMMA.name), device="sim")
+    rng, device = np.random.default_rng(0), program.module.device
+    a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
+    arrays = {"A": device.asarray(a), "B": device.asarray(b), "C": device.empty((size, size), np.float16)}
+    sizes = dict.fromkeys("MNK", size)
+    runs: dict[tuple[str, str, str], Callable[[], object]] = {
+        ("wgmma", way, "whole"): partial(program.enqueue, sizes, arrays, threads=1, **options)
+        for way, options in WAYS.items()
+    }
+    for run in runs.values():
+        begun = time.monotonic()
+        while time.monotonic() - begun < _COMPILED_S:  # of stencils until then
+            run()
+    product = device.asnumpy(arrays["C"]).astype(np.float64)
+    error = float(np.abs(product - a.astype(np.float64) @ b.astype(np.float64)).max())
+    if not error < size / 8192:  # rounded to f16 once, of sums of some tens
+        raise SystemExit(f"wgmma: wrong result (error {error})")
+    for columns in (_TILE_COLUMNS, _FEW_COLUMNS):
+        runs["wgmma", "bare", f"{columns} columns"] = _multiplying(columns, size)
+    return runs
+
+
+def _multiplying(columns: int, size: int) -> Callable[[], object]:
+    """Calls of the function that multiplies 16 rows by some columns along 64 steps of k, as often as `size`^3 takes
+    where there are 256 columns; with few columns it shows what a call and a warp's rows take."""
+    shape = WarpgroupProduct(f"m16n{columns}k16", "f32", "f16", "f16")
+    place, steps = Place(), 4
+    address = library_address(multiplied(shape, place, steps, wide_vectors()))
+    step = (ctypes.c_bool, ctypes.c_int64, ctypes.c_void_p)
+    own = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    function = ctypes.CFUNCTYPE(None, *own, *step * steps)(address)
+    rng = np.random.default_rng(0)
+    shared = rng.standard_normal(1 << 15).astype(np.float16)
+    wide = rng.standard_normal((2, steps, 16 * columns)).astype(np.float32)
+    results, outside = np.zeros((8, 16 * columns), np.float32), np.zeros(1, np.int32)
+    tile = 1 << 62 | 1024 >> 4 << 32  # rows of 128 bytes, swizzled, eight of them every 1,024 bytes
+
+    def arguments(warp: int, stage: int) -> list[object]:
+        b = [(True, tile + 2 * k, wide[stage, k].ctypes.data) for k in range(steps)]
+        at = results[warp].ctypes.data
+        return [shared.ctypes.data, shared.nbytes, 16 * (warp % 4), at, outside.ctypes.data, *(x for k in b for x in k)]
+
+    calls = [arguments(warp, stage) for stage in range(2) for warp in range(8)]
+    turns = (size // 16) * (size // _TILE_COLUMNS) * (size // 64) // len(calls)
+    return partial(_called, function, calls, turns, kept=(shared, wide, results, outside))
+
+
+def _called(function: Callable[..., None], calls: list[list[object]], turns: int, kept: object) -> None:
+    """`kept` holds what the arguments are addresses of."""
+    for _ in range(turns):
+        for call in calls:
+            function(*call)
+
+
 def others() -> dict[tuple[str, str, str], Callable[[], object]]:
     """Irregular loads of float4 and subnormal numbers, each beside what it is compared with."""
     rng, device = np.random.default_rng(1), ws.get_device("sim")
@@ -146,12 +213,15 @@ def measure(size: int, repeat: int) -> dict:
     load = os.getloadavg()[0]
     runs, numpy_product = products(size)
     reference = ("NumPy", "", "")
-    best = least_ms({reference: numpy_product, **runs, **others()}, repeat)
+    best = least_ms({reference: numpy_product, **runs, **others(), **by_wgmma(size)}, repeat)
     rows = {}
     for name, (_, _, _, loop) in KERNELS.items():
         rows[name] = {
             way: {"ms": best[name, way, "whole"]} | (parts(best, name, way, loop[0]) if loop else {}) for way in WAYS
         }
+    rows["wgmma"] = {way: {"ms": best["wgmma", way, "whole"]} for way in WAYS}
+    more, few = (best["wgmma", "bare", f"{columns} columns"] for columns in (_TILE_COLUMNS, _FEW_COLUMNS))
+    rows["wgmma"]["bare"]["products_ms"] = (more - few) * _TILE_COLUMNS / (_TILE_COLUMNS - _FEW_COLUMNS)
     compared: dict[str, dict[str, dict[str, float]]] = {}
     for name, kinds in {"float4 loads": ("regular", "irregular"), "subnormal numbers": ("normal", "subnormal")}.items():
         compared[name] = {way: {kind: best[name, way, kind] for kind in kinds} for way in WAYS}

@@ -6,7 +6,9 @@ cuDNN twice: as PyTorch calls it, in benchmark mode, TF32 off, and by the fastes
 reference kernels of lab 09, F(4x4,3x3), the filters' transform included each time. F(6x6,3x3), where it was found
 faster, and F(4x4,5x5) take transforms written from the exact matrices; the first layer takes 06_three_channels, which
 adds bias and ReLU too. Every layer is first compared with a float64 convolution of some of its images and filters, then
-timed in turns with each, the L2 cache flushed before each sample.
+timed in turns with each, the L2 cache flushed before each sample. Layers of few channels take one kernel for all
+transforms and products (kernels/fused_winograd.cu) where it is faster; `four_kernels_ms` and `one_kernel_ms` are both.
+Three layers of 1 x 1, which VGG's configuration C has, are products for each image, of filters that are turned before.
 `floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s, whichever is longer, stage by stage.
 """
 
@@ -27,6 +29,7 @@ try:
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
+import numpy as np
 from cudnn_algorithms import Best, against_best, fastest
 
 import warpschool as ws
@@ -39,6 +42,9 @@ from warpschool.nn.pipelines import Convolved, FewChannels, Winograd
 from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
+FUSED = Path(__file__).parent / "kernels" / "fused_winograd.cu"
+FUSED_SIDE, FUSED_CHANNELS = 8, 32
+"""pixels of its tiles along each axis, and the most channels whose tiles a block can hold"""
 TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
 TILES: tuple[tuple[int, ...], ...] = (
     (64, 128, 8, 32, 64, 8, 8, 4),
@@ -73,6 +79,14 @@ def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, .
     return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best, m=m)
 
 
+def _single(number: int, channels: int, size: int) -> Layer:
+    """A layer of 1 x 1 of VGG's configuration C."""
+    problem = Convolution(
+        batch=32, channels=channels, height=size, width=size, filters=channels, rows=1, cols=1
+    )  # fmt: skip
+    return Layer(name=f"single{number:02d}", problem=problem, tiles=DEEP)
+
+
 LAYERS = (
     _vgg(1, 3, 64, 224),
     _vgg(2, 64, 64, 224, DENSE),
@@ -85,6 +99,7 @@ LAYERS = (
     _vgg(9, 512, 512, 28, TALL),
     _vgg(10, 512, 512, 28, TALL),
     *(_vgg(n, 512, 512, 14, DEEP, 4) for n in (11, 12, 13)),
+    *(_single(n, channels, size) for n, channels, size in ((7, 256, 56), (10, 512, 28), (13, 512, 14))),
     Layer(
         name="lenet2",
         problem=Convolution(batch=10_000, channels=32, height=12, width=12, filters=64, rows=5, cols=5),
@@ -112,6 +127,8 @@ class Row:
     stable: bool
     best: Best
     """cuDNN's fastest algorithm"""
+    four_kernels_ms: float | None = None
+    one_kernel_ms: float | None = None
 
 
 def program(text: str, name: str, constants: dict[str, int] | None = None) -> Program:
@@ -134,6 +151,19 @@ def transforms(m: int, r: int) -> tuple[Program, Program, Program]:
     return filters, images, results
 
 
+@dataclass(frozen=True)
+class Way:
+    """A way to compute a layer that has been taken once: what does it again, whole and stage by stage."""
+
+    method: str
+    y: DeviceArray
+    work: Callable[[], Any]
+    stages: dict[str, Callable[[], Any]]
+    floor_ms: float
+    tiles: bool = True
+    """whether the product has tiles to choose"""
+
+
 def prepared(
     layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray, m: int = 0
 ) -> tuple[Convolved, Matrices]:
@@ -145,6 +175,36 @@ def prepared(
     filters, images, results = transforms(m or layer.m, problem.rows)
     pipeline = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", best), results=results)
     return pipeline(problem, x, w), pipeline.exact
+
+
+@cache
+def fused_program(m: int, channels: int) -> Program:
+    """All stages in one kernel, by tiles of m x m results."""
+    return program(FUSED.read_text(encoding="utf-8"), FUSED.name, {"TILE": m, "CHANNELS": channels})
+
+
+def fits_one_kernel(problem: Convolution) -> bool:
+    return 4 <= problem.channels <= FUSED_CHANNELS and problem.channels % 4 == 0 and problem.filters % 32 == 0
+
+
+def fused(problem: Convolution, x: DeviceArray, w: DeviceArray) -> tuple[Convolved, Matrices]:
+    """Run the layer once by one kernel, and one for its filters."""
+    exact = matrices(FUSED_SIDE - problem.rows + 1, problem.rows)
+    device = ws.get_device("gpu")
+    y = device.empty(problem.output_shape, np.float32, name="y")
+    u = device.empty(exact.positions * problem.channels * problem.filters, np.float32, name="U")
+    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
+    launches = fused_program(exact.m, problem.channels).enqueue(sizes, {"x": x, "w": w, "U": u, "y": y})
+    return Convolved(y, launches, u.nbytes), exact
+
+
+def fused_floor_ms(problem: Convolution, exact: Matrices) -> float:
+    """The same where nothing of a tile is stored but its results."""
+    down, across = tiles(problem, exact)
+    shapes = (problem.image_shape, problem.filter_shape, problem.output_shape)
+    nbytes = 4 * (sum(math.prod(shape) for shape in shapes) + 2 * exact.positions * problem.channels * problem.filters)
+    products = 2 * exact.positions * problem.channels * problem.filters * problem.batch * down * across
+    return 1e3 * max(products / FLOPS, nbytes / BYTES_PER_SECOND)
 
 
 def floor_ms(problem: Convolution, exact: Matrices) -> float:
@@ -183,32 +243,76 @@ def errors(layer: Layer, x: Any, w: Any, results: Sequence[Any]) -> list[float]:
     return found
 
 
+def transformed(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Way, float, float | None]:
+    """By Winograd's method: the faster of four kernels and one, and the times of both."""
+    done, exact = prepared(layer, best, x, w)
+    name = f"{exact}, 06_three_channels" if layer.problem.channels <= 3 else str(exact)
+    stages: dict[str, Callable[[], Any]] = {launch.kernel: launch.again for launch in done.launches}
+    way = Way(name, done.y, repeated(done.launches), stages, floor_ms(layer.problem, exact), bool(best))
+    four_ms = _quick(way.work)
+    if not fits_one_kernel(layer.problem):
+        return way, four_ms, None
+    done, exact = fused(layer.problem, x, w)
+    stages = {launch.kernel: launch.again for launch in done.launches}
+    other = Way(f"{exact}, one kernel", done.y, repeated(done.launches), stages,
+                fused_floor_ms(layer.problem, exact), tiles=False)  # fmt: skip
+    one_ms = _quick(other.work)
+    return (other if one_ms < four_ms else way), four_ms, one_ms
+
+
+def multiplied(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> Way:
+    """A layer of 1 x 1: filters x channels times channels x places, for each image; filters turned, once for each."""
+    problem, device = layer.problem, ws.get_device("gpu")
+    y = device.empty(problem.output_shape, np.float32, name="y")
+    places = problem.height * problem.width
+    sizes = {"POSITIONS": problem.batch, "C": problem.channels, "F": problem.filters, "P": places}
+    turned = cupy.empty((problem.batch, problem.channels, problem.filters), cupy.float32)
+    filters = w.native.reshape(problem.filters, problem.channels).T[None]
+
+    def turn() -> None:
+        turned[...] = filters
+
+    turn()
+    launches = lab("03_batched_gemm.cu", best).enqueue(sizes, {"U": device.asarray(turned), "V": x, "M": y})
+    product = repeated(launches)
+
+    def work() -> None:
+        turn()
+        product()
+
+    nbytes = 4 * (math.prod(problem.image_shape) + math.prod(problem.output_shape) + turned.size)
+    floor = 1e3 * max(2 * turned.size * places / FLOPS, nbytes / BYTES_PER_SECOND)
+    return Way("products for each image", y, work, {"turn": turn, "batched_gemm": product}, floor)
+
+
 def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
     """Check a layer and time it in turns with cuDNN."""
     cupy.get_default_memory_pool().free_all_blocks()
-    device = ws.get_device("gpu")
-    problem = layer.problem
+    device, problem = ws.get_device("gpu"), layer.problem
     x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
             (problem.image_shape, problem.filter_shape))  # fmt: skip
     dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
-    best = layer.tiles
-    if tune and problem.channels > 3:
-        best = tuned(layer, dx, dw)
-    done, exact = prepared(layer, best, dx, dw)
+    best = tuned(layer, dx, dw) if tune and problem.channels > 3 and problem.rows > 1 else layer.tiles
+    four_ms = one_ms = None
+    if problem.rows == 1:
+        way = multiplied(layer, best, dx, dw)
+    else:
+        way, four_ms, one_ms = transformed(layer, best, dx, dw)
     tx, tw = torch.from_dlpack(x), torch.from_dlpack(w)
     reference = torch.nn.functional.conv2d(tx, tw, padding=problem.pad)
-    own, library = errors(layer, x, w, [done.y.native, cupy.from_dlpack(reference)])
+    own, library = errors(layer, x, w, [way.y.native, cupy.from_dlpack(reference)])
     library_call = partial(torch.nn.functional.conv2d, tx, tw, padding=problem.pad)
-    found = ws.benchmark_ratio(repeated(done.launches), library_call, device="gpu", rules=rules)
+    found = ws.benchmark_ratio(way.work, library_call, device="gpu", rules=rules)
     mine, other = found.candidate.median_ms, found.reference.median_ms
     assert mine is not None and other is not None and found.speed is not None and found.error is not None
     row = Row(
-        layer=layer.name, method=f"{exact}" + (", 06_three_channels" if problem.channels <= 3 else ""),
-        tiles=dict(zip(TILE_NAMES, best, strict=True)) if best else {}, max_error=own, cudnn_error=library,
-        stages_ms={launch.kernel: _quick(launch.again) for launch in done.launches},
-        floor_ms=floor_ms(problem, exact), time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
+        layer=layer.name, method=way.method, max_error=own, cudnn_error=library,
+        tiles=dict(zip(TILE_NAMES, best, strict=True)) if way.tiles else {},
+        stages_ms={name: _quick(stage) for name, stage in way.stages.items()},
+        floor_ms=way.floor_ms, time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
         ratio_error=found.error, stable=found.stable,
-        best=against_best(repeated(done.launches), fastest(problem, tx, tw), rules),
+        best=against_best(way.work, fastest(problem, tx, tw), rules),
+        four_kernels_ms=four_ms, one_kernel_ms=one_ms,
     )  # fmt: skip
     print(_text(row), flush=True)
     return row
@@ -289,7 +393,7 @@ def _text(row: Row) -> str:
 def summary(rows: Sequence[Row]) -> dict[str, float]:
     """The figures that are asked for."""
     vgg = [row for row in rows if row.layer.startswith("vgg")]
-    found = {row.layer: row.ratio for row in rows if not row.layer.startswith("vgg")}
+    found = {row.layer: row.ratio for row in rows if not row.layer.startswith(("vgg", "single"))}
     if vgg:
         ours, theirs = sum(row.time_ms for row in vgg), sum(row.cudnn_ms for row in vgg)
         found |= {"vgg_ms": ours, "vgg_cudnn_ms": theirs, "vgg_ratio": ours / theirs}
@@ -316,16 +420,19 @@ def main() -> None:
     chosen = [layer for layer in LAYERS if layer.name in options.only]
     rows = [measure(layer, rules, tune=options.tune) for layer in chosen]
     small = [layer for layer in chosen if layer.problem.rows == 3 and layer.problem.channels > 3]
-    compared = [row for layer in small for row in forms(layer, rules)] if options.forms else []
+    compared = [asdict(row) for layer in small for row in forms(layer, rules)] if options.forms else []
+    if options.out and options.out.exists() and not options.forms:
+        compared = json.loads(options.out.read_text(encoding="utf-8")).get("forms", [])
     print(json.dumps(summary(rows), indent=1))
+    singles = [row for row in rows if row.layer.startswith("single")]
     if options.out:
         device = ws.get_device("gpu")
         result = {
             "device": device.description, "cuda_driver": device.driver, "cupy": cupy.__version__,
             "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
             "nvrtc": ".".join(map(str, cupy.cuda.nvrtc.getVersion())), "flush": "L2 flushed before each sample",
-            "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows],
-            "forms": [asdict(row) for row in compared],
+            "tf32": False, "summary": summary(rows), "rows": [asdict(row) for row in rows if row not in singles],
+            "singles": [asdict(row) for row in singles], "forms": compared,
         }  # fmt: skip
         options.out.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 

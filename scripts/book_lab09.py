@@ -120,8 +120,11 @@ def times_table() -> str:
         if row["layer"] in LAYERS:
             stages = row["stages_ms"]
             shares = [f"{stages[name]:.3f}" if name in stages else "" for name in STAGES]
-            if "three_channels" in stages:
-                shares[2] = f"{stages['three_channels']:.3f} (one kernel)"
+            for whole in ("three_channels", "convolve"):
+                if whole in stages:
+                    shares[2] = f"{stages[whole]:.3f} (one kernel)"
+            if "transform_filters" in stages:
+                shares[0] = f"{stages['transform_filters']:.3f}"
             rows.append(
                 (
                     row["layer"],

@@ -111,6 +111,43 @@ def whole_table() -> str:
     return runs.table(("what", ">ours", ">PyTorch", ">of PyTorch's time"), rows)
 
 
+def mixed_table() -> str:
+    """A training step in mixed precision beside PyTorch's autocast."""
+    rows = []
+    for row in recorded("mixed_precision_h200.json")["rows"]:
+        when = "between rests" if row["bursts"] else "without rests"
+        ours, theirs = f"{row['time_ms']:.2f} ms", f"{row['pytorch_ms']:.2f} ms"
+        rows.append((row["pytorch"], when, ours, theirs, f"{row['ratio']:.2f}"))
+    return runs.table(("PyTorch's autocast", "timed", ">ours", ">PyTorch", ">of PyTorch's time"), rows)
+
+
+PARTS = (
+    ("windows of the first layer, written out", ("windows",), "conv"), ("convolutions forward", ("forward",), "conv"),
+    ("convolutions back to their inputs", ("back",), "conv"), ("gradients of filters", ("filters",), "conv"),
+    ("pooling, there and back", ("pool", "back through pooling"), "conv"),
+    ("dense layers and loss, there and back", ("forward", "back", "loss"), "fc"),
+    ("dense weights: gradient, momentum, update", ("update",), "fc"),
+    ("all else: finite or not, update", ("finite", "update"), "all"),
+)  # fmt: skip
+
+
+def mixed_parts_table() -> str:
+    """What a step in mixed precision consists of, each launch timed alone."""
+    rows = []
+    found = recorded("mixed_precision_h200.json")["parts"]
+    convolutions = sum(2 * BATCH * one.products for one in shapes() if one.name.startswith("conv"))
+    first = 2 * BATCH * shapes()[0].products
+    operations = {"forward": convolutions, "back": convolutions - first, "filters": convolutions}
+    for told, parts, layers in PARTS:
+        chosen = [row for row in found if row["part"] in parts and row["layer"].startswith(layers)]
+        ms = sum(row["ms"] for row in chosen)
+        done = operations.get(parts[0]) if layers == "conv" and len(parts) == 1 else None
+        rows.append((told, str(len(chosen)), f"{ms:.2f} ms", f"{done / ms * 1e-9:.0f} TFLOP/s" if done else ""))
+    total = sum(row["ms"] for row in found)
+    rows.append(("together", str(len(found)), f"{total:.2f} ms", ""))
+    return runs.table(("part", ">calls", ">time", ">rate"), rows)
+
+
 def layers_picture() -> str:
     """Times there and back, and below them the bytes that each layer must move at least."""
     figure = Figure(figsize=(8.4, 4.0), layout="constrained", facecolor=PAPER)
@@ -157,5 +194,8 @@ def back_table() -> str:
     return runs.table(("step", "kernel", ">multiply-adds", ">other operations", ">loaded", ">stored"), rows)
 
 
-TABLES = {"layers": layers_table, "whole": whole_table, "back": back_table}
+TABLES = {
+    "layers": layers_table, "whole": whole_table, "back": back_table, "mixed": mixed_table,
+    "parts": mixed_parts_table,
+}  # fmt: skip
 IMAGES = {"lab13-layers.svg": layers_picture}

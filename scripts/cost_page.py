@@ -68,8 +68,9 @@ def _steady() -> list[str]:
         f"{size}³, the least of {found['repeat']} launches, taken in turn with all others (NumPy: {numpy_ms:.2f} ms). "
         "*Products* is what grows with the steps of k in a tile, *blocks* a launch with K = 0 (the host's part of it, "
         "block starts and the stores of C), and *tiles* the rest: what moves through shared memory, with its bounds "
-        "and barriers. With counters and checks this difference tells nothing: a short tile is examined in another "
-        "way. The machine's load before was "
+        "and barriers. Of `lab07/06_wgmma`, *products* is the function that multiplies for a warp, called by itself as "
+        "often as the product needs. With counters and checks this difference tells nothing: a short tile is examined "
+        "in another way. The machine's load before was "
         f"{found['load_before']:.1f} on {found['cores']} cores, so that a figure may be some 10 % too high, and a part "
         "that is the difference of two by more.",
         "",

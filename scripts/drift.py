@@ -1,9 +1,11 @@
 """The tests with the oldest and the newest compiler and LLVM that pyproject.toml allows: does anything drift?
 
-    python scripts/drift.py [--edge oldest|newest] [PYTEST ARGUMENTS]
+    python scripts/drift.py [--edge oldest|newest|intel-mac] [PYTEST ARGUMENTS]
 
 Each edge has a virtual environment of its own, build/drift/EDGE, with every package as constraints.txt pins it but for
-NVRTC, its headers and llvmlite, which stand at the edge of what pyproject.toml allows; a second run reuses it. Paths
+NVRTC, its headers and llvmlite, which stand at the edge of what pyproject.toml allows; a second run reuses it.
+"intel-mac" is this environment with one package in another version: the llvmlite that constraints.txt pins for Intel
+Macs, which have no newer one; it stands in build/llvmlite-VERSION and runs where --edge asks for it. Paths
 among the arguments choose the tests; without any, those run that depend on the compiler or on generated code. What was
 found goes to build/drift/report.json, with every version. The exit code is 1 if an edge fails.
 """
@@ -14,8 +16,10 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 import tomllib
 import venv
@@ -29,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "drift"
 REPORT = FOLDER / "report.json"
 EDGES = ("oldest", "newest")
+INTEL_MAC = "intel-mac"
 DRIFTING = ("llvmlite", "nvidia-cuda-nvrtc", "nvidia-cuda-runtime", "nvidia-cuda-crt", "nvidia-cuda-cccl")
 """Packages that decide PTX or machine code; the headers go with their compiler."""
 TESTS = ("tests/sim", "tests/content", "tests/specimens", "tests/hostile", "tests/unit")
@@ -37,13 +42,13 @@ TESTS = ("tests/sim", "tests/content", "tests/specimens", "tests/hostile", "test
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--edge", choices=EDGES, help="only this one")
+    parser.add_argument("--edge", choices=(*EDGES, INTEL_MAC), help="only this one")
     options, arguments = parser.parse_known_args()
-    if not any((ROOT / a.split("::")[0]).exists() for a in arguments):
+    if not any((ROOT / a.removeprefix("@").split("::")[0]).exists() for a in arguments):
         arguments = [*TESTS, *arguments]
     if "-m" not in arguments:
         arguments = ["-m", "not slow", *arguments]
-    results = [run(edge, arguments) for edge in EDGES if options.edge in (None, edge)]
+    results = [run(edge, arguments) for edge in ([options.edge] if options.edge else EDGES)]
     REPORT.write_text(json.dumps({"pytest": arguments, "edges": results}, indent=1) + "\n")
     for result in results:
         versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
@@ -54,8 +59,8 @@ def main() -> int:
 
 def run(edge: str, arguments: list[str]) -> dict[str, Any]:
     """One edge: its environment, and the tests in it."""
-    python = environment(edge)
-    cache = FOLDER / edge / "cache"  # what another compiler made does not count
+    python = environment(edge) if edge != INTEL_MAC else beside_this(f"llvmlite=={intel_mac_llvmlite()}")
+    cache = python.parents[1] / "cache"  # what another compiler made does not count
     variables = os.environ | {"WARPSCHOOL_CACHE": str(cache), "PYTHONPATH": ""}
     print(f"[{edge}] pytest {' '.join(arguments)}", flush=True)
     start, lines = time.monotonic(), []
@@ -89,6 +94,32 @@ def environment(edge: str) -> Path:
     subprocess.run([*install, "--no-build-isolation", "--editable", f"{ROOT}[dev]"], check=True)
     stamp.write_text(wanted)
     return python
+
+
+def beside_this(requirement: str) -> Path:
+    """Python of an environment whose packages are this one's, linked, but for one."""
+    folder = ROOT / "build" / requirement.replace("==", "-")
+    python, stamp = folder / "bin" / "python", folder / "made"
+    if not stamp.exists():
+        print(f"making {folder.relative_to(ROOT)}", flush=True)
+        venv.create(folder, with_pip=False, clear=True)
+        packages = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+        other = shutil.ignore_patterns(f"{requirement.split('==')[0]}*")
+        mine = sysconfig.get_path("purelib")
+        shutil.copytree(mine, packages, copy_function=os.link, ignore=other, dirs_exist_ok=True)
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        subprocess.run([*install, "--target", str(packages), requirement], check=True)
+        stamp.touch()
+    return python
+
+
+def intel_mac_llvmlite() -> Version:
+    """The llvmlite that constraints.txt pins for Intel Macs."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pins = [Requirement(line) for line in lines if line.startswith("llvmlite==")]
+    mac = {"sys_platform": "darwin", "platform_machine": "x86_64"}
+    (pin,) = (pin for pin in pins if pin.marker and pin.marker.evaluate(mac))
+    return Version(str(pin.specifier).removeprefix("=="))
 
 
 def _pinned() -> str:

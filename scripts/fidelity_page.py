@@ -36,6 +36,14 @@ WHY = {
     "loads (of warps with an active lane) are as many as the simulator's together.",
     "copies": "ptxas puts three loads that no lane executes (@!PT LDS) in front of copies by cp.async: requests "
     "without a wavefront. The GPU's requests of warps with an active lane are as many as the simulator's.",
+    "stmatrix": "stmatrix is STSM in machine code: wavefronts count it, this metric does not; the simulator counts "
+    "every store to shared memory.",
+    "asynchronous": "Stores of stmatrix beside wgmma and the TMA, which use shared memory at the same time: the GPU "
+    "counts more wavefronts than the addresses need, in these kernels and not in others like them; why is not known.",
+    "merged": "The PTX stores two neighbouring values, ptxas stores both at once. Loads that ptxas merges so are "
+    "counted as it does; stores are not.",
+    "spilled": "ptxas keeps some values in local memory, so that the kernel gets by on fewer registers and more blocks "
+    "fit on an SM (80 registers, 128). PTX has as many registers as it likes.",
     "miscounted": "Kernels with such loads, too. Here the GPU's counter of requests of warps with an active lane says "
     "a few more than the simulator, but they have no wavefront, as every load of an active lane has: wavefronts "
     "without conflicts are equal. So some of the loads that no lane executes are counted as active; why is not known.",
@@ -47,6 +55,7 @@ WHY = {
     "red": "An atomic whose result nobody uses: the PTX says atom, the machine code RED. Their sum is the same.",
     "retry": "A CAS loop repeats where another thread was faster: the number of rounds is the hardware's timing.",
     "repeated": "The source reads an element several times; ptxas keeps the first value.",
+    "sunk": "ptxas moves a load to where its value is used: warps that do not go there do not load.",
     "registers": "ptxas finds that the small array fits in registers; the PTX has it in local memory.",
     "sequence": "One PTX instruction (a square root, a quotient, a reciprocal) is a sequence of machine instructions, "
     "with fused multiply-adds among them and a branch for subnormal numbers; and ptxas contracts or splits products.",
@@ -54,6 +63,10 @@ WHY = {
     "two the fewer are shown). Nsight Compute counts these apart (l1tex__data_bank_conflicts_type_arbitration): "
     "no difference here is larger than that.",
 }
+
+
+FEWER_LOADS = {"votes": "repeated", "bytes": "repeated", "lab16/03_norm_backward": "sunk"}
+"""Kernels of which ptxas leaves loads out, and which ones: their PTX was read."""
 
 
 def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str:
@@ -65,17 +78,22 @@ def reason(row: dict[str, Any], counter: str, ours: float, theirs: float) -> str
         pair = [row["counters"].get(c, [0, 0]) for c in ("global_atomic_requests", "global_reduction_requests")]
         return "red" if sum(p[0] for p in pair) == sum(p[1] for p in pair) else ""
     if space == "local":
-        return "registers" if theirs < ours else ""
+        return "registers" if theirs < ours else "spilled"
     if space == "global":
-        return "repeated" if theirs < ours and case in ("votes", "bytes") else ""
+        return FEWER_LOADS.get(case, "") if theirs < ours else ""
     if counter == "fma_instructions":
         return "sequence"
     if counter == "blocks_per_sm":
         return ""
     if counter == "divergent_branches":
         return "predicated" if theirs < ours else "sequence"
+    if counter in ("shared_store_requests", "shared_store_wavefronts") and _merged_stores(row["counters"]):
+        return "merged"
     if counter.endswith(("bank_conflicts", "wavefronts")):
-        return "noise" if 0 < theirs - ours <= row["counters"]["arbitration_conflicts"][1] else ""
+        if 0 < theirs - ours <= row["counters"]["arbitration_conflicts"][1]:
+            return "noise"
+        beside = counter == "shared_store_wavefronts" and theirs > ours and _by_stmatrix(row["counters"])
+        return "asynchronous" if beside else ""
     return _inactive(row, counter, ours)
 
 
@@ -84,11 +102,26 @@ def _inactive(row: dict[str, Any], counter: str, ours: float) -> str:
     counters = row["counters"]
     active = [counters[name][1] for name in ACTIVE[counter]]
     copies = counter == "shared_load_requests" and counters["async_copy_requests"][1]
+    if counter == "shared_store_requests" and _by_stmatrix(counters):
+        return "stmatrix"
     if sum(active) != ours:
         return "miscounted" if copies and sum(active) > ours and _same_loads(counters) else ""
     if sum(active[1:]):
         return "matrix"
     return "copies" if copies else "inactive"
+
+
+def _by_stmatrix(counters: dict[str, list[float]]) -> bool:
+    """Whether all that the GPU stores to shared memory are wavefronts without a request."""
+    return counters["shared_store_requests"][1] == 0 < counters["shared_store_wavefronts"][1]
+
+
+def _merged_stores(counters: dict[str, list[float]]) -> bool:
+    """Whether the GPU's fewer stores to shared memory, all of active lanes, save a wavefront each."""
+    requests, wavefronts = counters["shared_store_requests"], counters["shared_store_wavefronts"]
+    fewer = requests[0] - requests[1]
+    active = requests[1] == counters["active_shared_stores"][1] > 0
+    return active and fewer > 0 and wavefronts[0] - wavefronts[1] == fewer
 
 
 def _same_loads(counters: dict[str, list[float]]) -> bool:
@@ -97,7 +130,7 @@ def _same_loads(counters: dict[str, list[float]]) -> bool:
     return wavefronts[0] - conflicts[0] == wavefronts[1] - conflicts[1]
 
 
-def page(found: dict[str, Any], hopper: dict[str, Any]) -> str:
+def page(found: dict[str, Any], hopper: dict[str, Any], fuzzed: dict[str, Any]) -> str:
     rows = found["launches"]
     small = sum(family["launches"] for family in hopper["families"].values())
     counted = [row for row in rows if "counters" in row]
@@ -108,8 +141,8 @@ def page(found: dict[str, Any], hopper: dict[str, Any]) -> str:
         "`fidelity.py again` compares today's simulator with the record, without one; "
         "`scripts/fidelity_page.py` writes this page from its record. Shared loads are counted as ptxas merges them "
         "(`src/ptxsim/analysis/merging.py`). Tensor cores add as a Hopper GPU does (`tensor_sums=\"hopper\"`). "
-        f"{small} launches are small kernels of what came with Hopper, in a section of their own: they stand in for "
-        "the course's references for wgmma, whose tensor maps the replay does not know.", "",
+        f"{small} launches are small kernels of what came with Hopper, in a section of their own: they have "
+        "every shape and swizzle of wgmma, of which the course's references have few.", "",
         "| kernels | launches | values compared | values that differ | global requests and sectors equal "
         "| shared requests of active lanes equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
@@ -129,7 +162,7 @@ def page(found: dict[str, Any], hopper: dict[str, Any]) -> str:
     for key, text in (*WHY.items(), ("", "Not explained.")):
         if key in by_reason:
             lines += [f"**{_times(len(by_reason[key]))}.** {text}", "", *_table(by_reason[key]), ""]
-    lines += [*_hopper(hopper), *_machine(counted)]
+    lines += [*_hopper(hopper), *_fuzzed(fuzzed["runs"]), *_machine(counted)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -218,6 +251,40 @@ def _hopper(found: dict[str, Any]) -> list[str]:
     return lines
 
 
+FUZZED = {
+    "read": "hostile PTX, parsed", "launch": "hostile PTX, launched",
+    "cuda": "random programs, on engine and oracle", "silicon": "random programs, on engine and GPU",
+}  # fmt: skip
+
+
+def _fuzzed(runs: list[dict[str, Any]]) -> list[str]:
+    """What `python -m tests.fuzz --record` has run, by mode and version of LLVM."""
+    lines = [
+        "## Random programs", "",
+        "`make fuzz` makes programs of a seed and a number: PTX that looks right and is not, and CUDA C++ in which "
+        "nothing is undefined and no two threads race. A crash, a hang, a difference or a hazard in one of the latter "
+        "is a finding. `--record` adds a run to this table; `make fuzz-llvm` runs the same cases with two versions of "
+        "LLVM and compares what each left. Where a GPU is not as the simulator says, the program is judged again "
+        "without ptxas's optimiser, which folds some rare instructions otherwise than PTX defines them.", "",
+        "| what | llvmlite | cases | findings | same but for ptxas's optimiser | processor time a case | slowest "
+        "| memory |",
+        "|---|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in runs:
+        together.setdefault((run["mode"], run["llvmlite"]), []).append(run)
+    for (mode, version), rows in sorted(together.items()):
+        cases = sum(row["cases"] for row in rows)
+        found, optimised = (
+            sum(sum(r["findings"].values()) for r in rows), sum(len(r.get("optimised", ())) for r in rows)
+        )  # fmt: skip
+        cost = sum(row["processor_s"] for row in rows) / max(1, cases)
+        took = f"{1000 * cost:.1f} ms | {max(row['slowest_s'] for row in rows):.1f} s"
+        most = f"{max(row['resident_mb'] for row in rows)} MB"
+        lines.append(f"| {FUZZED[mode]} | {version} | {cases:,} | {found} | {optimised} | {took} | {most} |")
+    return [*lines, ""]
+
+
 def _machine(rows: list[dict[str, Any]]) -> list[str]:
     """Instructions: PTX against machine code, which no counter promises to equal."""
     ratios = sorted(row["counters"]["warp_instructions"][1] / max(1, row["counters"]["warp_instructions"][0])
@@ -237,4 +304,5 @@ def _machine(rows: list[dict[str, Any]]) -> list[str]:
 def files() -> dict[Path, str]:
     """The page."""
     course = Course(ROOT)
-    return {PAGE: page(recorded("fidelity_h200.json", course=course), recorded("hopper_h200.json", course=course))}
+    names = ("fidelity_h200.json", "hopper_h200.json", "fuzz.json")
+    return {PAGE: page(*(recorded(name, course=course) for name in names))}

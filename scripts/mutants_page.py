@@ -21,11 +21,17 @@ Is a wrong kernel ever accepted? A program makes small mistakes in every referen
 constant, a narrower type. Each mutant that compiles then runs beside the reference at {shapes} random shapes that no
 grader file knows. It is **wrong** where an output is off the answer, where it changes an input, does not come to its
 end, or shows a race, an access outside an array or any other hazard; else it is called equal: the mistake makes no
-difference, or none that these shapes show. Every wrong one is handed to `check`, which must not accept it.
+difference, or none that these shapes show. Every wrong one is checked as a hand-in is, up to the first criterion that
+is not met, and must not be accepted.
 
 Answers are computed in float64 by a second program of their own; in steps marked * the reference's own results are the
 answer. The size of a step's counter budgets is no subject here: a mutant that is right and slow counts as equal.
 """
+
+
+PROGRAMS = """
+Whole programs are left out: they read files and arguments that only their grader knows how to write, so a run beside
+the reference would not be independent of it, and each mutant would have to be built as a program is, in seconds."""
 
 
 def page() -> str:
@@ -36,7 +42,7 @@ def page() -> str:
     lines = [
         HEAD.format(shapes=found["shapes"]),
         f"Of {compiled:,} mutants of {len(tried)} references {wrong:,} are wrong, "
-        f"and `check` rejects {rejected:,} of those: {_percent(rejected, wrong)}.",
+        f"and the grader rejects {rejected:,} of those: {_percent(rejected, wrong)}.",
         "",
         "| step | mutants | equal | wrong | rejected |",
         "|---|---:|---:|---:|---:|",
@@ -99,6 +105,7 @@ def _left_out(rows: dict[str, dict[str, Any]]) -> list[str]:
         labs = Counter(name.partition("/")[0] for name in missing)
         told = ", ".join(f"`{lab}` ({count} {'step' if count == 1 else 'steps'})" for lab, count in labs.items())
         lines.append(f"Not run yet: {told}.")
+    lines += [PROGRAMS] if any(s.is_program for s in Course(ROOT).steps()) else []
     return ["", *lines] if lines else []
 
 

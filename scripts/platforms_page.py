@@ -1,4 +1,4 @@
-"""Writes docs/reference/platforms.md from benchmarks/results/platforms.json."""
+"""Writes docs/reference/platforms.md from benchmarks/results/platforms.json and release.json."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "platforms.md"
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
+RELEASE = ROOT / "benchmarks" / "results" / "release.json"
 FIRST = "linux x86_64 nvrtc"
 MEMORY = ("sector", "byte", "request", "wavefront", "conflict")
 
@@ -42,23 +43,31 @@ TAIL = """
 | platform | what was done |
 |---|---|
 | Linux, x86-64 | the whole suite with NVRTC; `make test-clang` with clang |
-| Linux, 64-bit ARM | emulated, by `make test-arm`: references, and tests of machine code and memory |
-| macOS | nothing on a Mac; on Linux with what macOS lacks taken away, and object files for Apple silicon |
+| Linux, 64-bit ARM | emulated, by `make test-arm`: references, and tests of every room, `tests/trimmed.txt` |
+| macOS | nothing on a Mac; a check on Linux with macOS played; the same tests with Intel Macs' LLVM; object files |
 | Windows | nothing on Windows; on Linux with Windows' functions played: all imports, checks; object files |
 
-On ARM neither a real machine nor the rest of the suite was tried. NVRTC for Windows was looked into, where its package
-puts it, and not called.
+On ARM neither a real machine nor the rest of the suite was tried. Under emulation two things fail that a real one does:
+the emulator hands on no request to give pages of a file back, and NVRTC needs more than the 20 s of processor time
+that a compilation may take for a kernel with `<cuda/semaphore>` and the like. NVRTC for Windows was looked into, where
+its package puts it, and not called.
 
-What is played is in `tests/unit/system`: modules and functions that Windows lacks are taken away, and kernel32's are
-there with what it demands of their arguments. What Windows itself does then is not tested by that. Machine code of
-every reference is made for ARM (Linux and macOS) and for x86-64 (Windows) by `tests/sim/test_other_targets.py`, of
-three of them in each test run.
+What is played is in `tests/unit/system`. For Windows, modules and functions that it lacks are taken away, and
+kernel32's are there with what it demands of their arguments. For macOS, what only Linux has is taken away or refused:
+/proc, prctl, forks, limits of address space, numbers that mean something else there; pages have 16 KB. What the systems
+themselves do then is not tested by that.
+
+Machine code of every reference is made for Linux and macOS on ARM and for Windows on x86-64 by
+`tests/sim/test_other_targets.py`, with the functions that kernels call; of one reference in six in each test run,
+instruction by instruction. Where an ARM processor computes with no halves (before ARMv8.2), they are multiplied and
+added through f32.
 
 `.github/workflows/platforms.yml` runs the first kernel, all references, the tour and a part of the tests on Linux, ARM,
 macOS (Apple silicon and Intel) and Windows (x86-64 and ARM), for whoever has such machines. Its artifacts are rows of
 the table above.
 
 Intel Macs have no llvmlite after 0.45.1, the oldest that `pyproject.toml` allows; `constraints.txt` pins it there.
+`make drift ARGS="--edge intel-mac"` runs tests with it.
 """
 
 
@@ -78,12 +87,37 @@ def page() -> str:
         "",
         *_differences(found),
     ]
-    return "\n".join(lines).rstrip() + "\n" + TAIL
+    return "\n".join(lines).rstrip() + "\n" + TAIL + "\n" + _pythons(json.loads(RELEASE.read_text("utf-8")))
+
+
+WAY = ("warpschool start", "warpschool check: the starter", "warpschool check: accepted")
+
+
+def _pythons(release: dict[str, Any]) -> str:
+    """The wheel, and a student's first way with each Python that a release was tried with."""
+    lines = [
+        "## Pythons and the wheel",
+        "",
+        f"The wheel has {release['wheel_bytes'] / 1e6:.1f} MB and carries the whole course. `make release` tries it in",
+        f"an empty environment of each Python that it finds. Seconds of processor time, {release['machine']}; by the",
+        "clock a slow line or disk decides. A dash: not run.",
+        "",
+        "| Python | pip install | a copy, a starter checked, a solution accepted | part of the tests |",
+        "|---|---:|---:|---|",
+    ]
+    for minor in range(11, 15):
+        found = release["pythons"].get(f"3.{minor}", {})
+        install = f"{found['pip install']['processor_s']:.0f}" if found else "-"
+        way = f"{sum(found[step]['processor_s'] for step in WAY):.0f}" if found else "-"
+        passed = found.get("tests/trimmed.txt", {}).get("passed")
+        lines.append(f"| 3.{minor} | {install} | {way} | {f'{passed} passed' if passed else '-'} |")
+    return "\n".join(lines) + "\n"
 
 
 def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
     steps = row["steps"]
-    compared = [(one, first["steps"][step]) for step, one in steps.items() if one.get("outputs")]
+    there = first["steps"]
+    compared = [(one, there[step]) for step, one in steps.items() if one.get("outputs") and step in there]
     same = sum(mine["outputs"] == other["outputs"] for mine, other in compared)
     counted = sum(mine["counters"] == other["counters"] for mine, other in compared)
     memory = sum(_of_memory(mine) == _of_memory(other) for mine, other in compared)
@@ -112,7 +146,7 @@ def _differences(found: dict[str, Any]) -> list[str]:
     for name, row in found.items():
         other = [
             step for step, one in row["steps"].items()
-            if one.get("outputs") and one["outputs"] != found[FIRST]["steps"][step]["outputs"]
+            if one.get("outputs") and one["outputs"] != found[FIRST]["steps"].get(step, one)["outputs"]
         ]  # fmt: skip
         if other:
             lines += [f"Other bits with {name}: {', '.join(other)}.", ""]

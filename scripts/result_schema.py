@@ -68,8 +68,8 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 
 | what is counted | limit | the most that a right submission needs | past it |
 |---|---|---|---|
-| instructions of warps of a launch that is not at its end | 2^23, or 64 reference runs | 1 reference run | TLE |
-| the same after a check's first endless loop | 2^20 | | TLE |
+| instructions of warps of a launch that is not at its end | 2^21, or 64 reference runs | 1 reference run | TLE |
+| the same after a check's first endless loop | 2^18 | | TLE |
 | loop iterations of a block's warps; warps of a launch | 2^23 | 2^17 | TLE |
 | the same of all launches of a check together | 2^27, or 4 reference runs for each run | 2^26 | TLE |
 | launches of a check together | 2^10 | 152 | TLE |
@@ -81,16 +81,19 @@ How busy or how fast the machine is: what ends a submission is counted, and the 
 | what `printf` writes in a launch | 1 MB | | OLE |
 | memory in use, at its peak | 800 MB | 400 MB | MLE |
 
-A reference run is what the step's own reference takes on the same inputs; 64 of them are cut to 2^25 instructions, but
-not below 2 of them. What takes longer than an instruction that computes stands for as many as take its time: an access
+A reference run is what the step's own reference takes on the same inputs; 64 of them are cut to 2^24 instructions, but
+not below 4 of them. What takes longer than an instruction that computes stands for as many as take its time: an access
 of shared memory for five and a quarter more for each bank conflict, one of global memory for two and a tenth more for
-each sector, products on tensor cores, asynchronous copies and atomics for more.
+each sector, products on tensor cores, asynchronous copies and atomics for more, and a product of a warpgroup, whose
+operands are followed, for 1,024.
 
 @ENDLESS@
 
 `python benchmarks/endless.py` tries them anew: a loop without its step stays where it is, one without its condition
-walks out of its arrays. Part of what a check takes is the compiler's and the simulator's translation, which a right
-kernel needs as well: seconds for the long ones of Lab 07.
+walks out of its arrays. What a loop does until it is stopped takes a second or two. The rest is the compiler's and the
+simulator's translation, which a right kernel needs as well. Where an endless loop takes longest, so does the check of
+the reference itself, or longer: of Lab 05's step 09, whose four variants are translated one by one, of the long kernels
+of Labs 07 and 10, and of Lab 16's step 09, where each product of a warpgroup is followed.
 
 Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
 which other programs hardly change, with a margin:

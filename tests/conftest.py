@@ -15,7 +15,7 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -167,14 +167,18 @@ def look(chrome, tmp_path) -> Callable[..., None]:
 
 @pytest.fixture
 def issues(chrome) -> Callable[..., list[str]]:
-    """What axe-core calls serious or critical on the page that is open; a long page may take it some minutes."""
+    """What axe-core calls serious or critical on the open page, by all of its rules or some; a long page may take
+    it some minutes."""
     source = _axe_source()
 
-    def found(*, seconds: float = 600) -> list[str]:
+    def found(*, seconds: float = 600, rules: Sequence[str] = ()) -> list[str]:
         chrome.execute_script(source)
         chrome.set_script_timeout(seconds)
         result = chrome.execute_async_script(
-            "const done = arguments[0]; axe.run({resultTypes: ['violations']}).then(done, (e) => done({error: `${e}`}))"
+            "const [only, done] = arguments; const options = {resultTypes: ['violations']};"
+            "if (only.length) options.runOnly = only;"
+            "axe.run(options).then(done, (e) => done({error: `${e}`}))",
+            list(rules),
         )
         assert "error" not in result, result["error"]
         return [

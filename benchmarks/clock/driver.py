@@ -145,7 +145,7 @@ class Bench:
     ) -> Launchable:  # fmt: skip
         """A launch of one of our kernels; `blocks` as in `Row`."""
         count = blocks if blocks > 0 else self.gpu.facts["sms"] * max(1, -blocks)
-        function = self.gpu.function(self.code(kernel, variant), kernel, carveout=carveout)
+        function = self.gpu.kernel_of(self.code(kernel, variant), kernel, carveout=carveout)
         place = self.places.get(data, self.places["table"])
         params = [bytes(self.times), bytes(place), *(struct.pack("<i", n) for n in (loops, *args))]
         return Launchable(self.gpu, function, (count,), (threads,), params, shared)

@@ -270,7 +270,7 @@ def boxes(bench: Bench) -> Iterator[dict[str, Any]]:
             if depth * cols * rows * 2 > 200 << 10:
                 continue
             for blocks in (1, sms):
-                function = bench.gpu.function(bench.code(f"box_{depth}"), f"box_{depth}")
+                function = bench.gpu.kernel_of(bench.code(f"box_{depth}"), f"box_{depth}")
                 params = [bytes(bench.times), raw, *(struct.pack("<i", n) for n in (64, cols, rows, rows))]
                 shared = depth * cols * rows * 2 + 1024
                 work = Launchable(bench.gpu, function, (blocks,), (32,), params, shared)

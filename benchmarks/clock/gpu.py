@@ -86,7 +86,7 @@ class Clockwork(Gpu):
 
     # ------------------------------------------------------------ code
 
-    def module(self, code: bytes) -> ctypes.c_void_p:
+    def loaded(self, code: bytes) -> ctypes.c_void_p:
         """A cubin, loaded once."""
         key = hash(code)
         if key not in self._modules:
@@ -95,10 +95,10 @@ class Clockwork(Gpu):
             self._modules[key] = module
         return self._modules[key]
 
-    def function(self, code: bytes, name: str, *, carveout: int = -1) -> ctypes.c_void_p:
+    def kernel_of(self, code: bytes, name: str, *, carveout: int = -1) -> ctypes.c_void_p:
         """A kernel of a cubin; `carveout`: percent of L1 that is to be shared memory."""
         function = ctypes.c_void_p()
-        self.call("cuModuleGetFunction", ctypes.byref(function), self.module(code), name.encode())
+        self.call("cuModuleGetFunction", ctypes.byref(function), self.loaded(code), name.encode())
         if carveout >= 0:
             self.call("cuFuncSetAttribute", function, _CARVEOUT, carveout)
         return function
@@ -116,11 +116,11 @@ class Clockwork(Gpu):
         """Address and size of a variable of a module."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
         self.call(
-            "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), self.module(code), name.encode()
+            "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), self.loaded(code), name.encode()
         )  # fmt: skip
         return address, size.value
 
-    def unload(self, code: bytes) -> None:
+    def forget(self, code: bytes) -> None:
         """Gives a module back."""
         self.call("cuModuleUnload", self._modules.pop(hash(code)))
 

@@ -118,7 +118,7 @@ class Loaded:
             gpu.put(address, hosts[index])
         self.launches, self.resources = [], []
         for launch in case["launches"]:
-            function = gpu.function(code, launch["entry"])
+            function = gpu.kernel_of(code, launch["entry"])
             params = [self._argument(*argument) for argument in launch["arguments"]]
             self.launches.append(Launchable(gpu, function, launch["grid"], launch["block"], params, launch["shared"]))
             self.resources.append(gpu.resources(function))
@@ -141,7 +141,7 @@ class Loaded:
 
     def free(self) -> None:
         """Gives memory and module back."""
-        self.gpu.unload(self.code)
+        self.gpu.forget(self.code)
         for place in (*self.places, *(saved for _, saved, _ in self.again)):
             self.gpu.free(place)
 
@@ -173,7 +173,7 @@ def time_all(out: Path, *, only: str, seconds: float) -> None:
     record = _opened(out)
     gpu = Clockwork()
     record |= {"what": "clock times", "device": gpu.name, "driver": gpu.driver, "facts": gpu.facts}
-    spin = gpu.function((FOLDER.parent / "micro" / "whole.cubin").read_bytes(), "spin")
+    spin = gpu.kernel_of((FOLDER.parent / "micro" / "whole.cubin").read_bytes(), "spin")
     times, junk = gpu.room(1 << 20), gpu.room(L2_BYTES)
     left = [case for case in chosen(only) if case["case"] not in record["cases"].keys() | record["failed"].keys()]
     for case, hosts in with_arrays(left):

@@ -8,6 +8,7 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_tensor_products
 
 SHAPES = practice([(16, 16, 16), (64, 32, 48), (80, 112, 16), (16, 160, 96)])
+LONG = practice([(272, 16, 16), (16, 288, 16)], count=1)  # rows and columns that no byte counts
 ALIGNED = (128, 128, 128)
 COUNTED = practice([ALIGNED, (64, 160, 96)], count=1)
 
@@ -37,7 +38,7 @@ def run_and_compare(kernel, rng, m, n, k, *, alpha=1.0, beta=0.0, **given):
     ],
 )
 def test_correct(kernel, rng):
-    for m, n, k in SHAPES:
+    for m, n, k in (*SHAPES, *LONG):
         run_and_compare(kernel, rng, m, n, k)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import normalised
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import barriers_per_block
+from warpschool.grading.budgets import barriers_per_block, require_read_once
 
 WHOLE = [(4, 256), (560, 64)]
 RAGGED = practice([(1, 1), (7, 31), (2, 127), (533, 33), (5, 1000)])
@@ -106,8 +106,8 @@ def test_race(kernel, rng):
         "g[i] and h[i] are written in the first loop and read in the second",
     ],
     counts="sectors of global loads at 1056 rows of 256, at 1584 of 128, and at 6 of 2048, gamma among them: at most 4 "
-    "times those of x, for each row 256 numbers of mean and rstd, and the parts once; sectors beyond the fewest: none; "
-    "bank conflicts: none; barriers a row of 2048: at most 6",
+    "times those of x, for each row 256 numbers of mean and rstd, and the parts once; bytes of x and of dy that a "
+    "block loads: each once; sectors beyond the fewest: none; bank conflicts: none; barriers a row of 2048: at most 6",
 )
 def test_bytes(kernel, rng):
     for rows, cols in (*COUNTED, *LONG):
@@ -115,6 +115,8 @@ def test_bytes(kernel, rng):
         # gamma may be read twice: who keeps dy in place of g multiplies once more.
         numbers = 4 * rows * cols + 256 * rows + min(rows, PARTS) * 2 * cols
         kernel.within(run.counters.sectors_read, numbers // 8, "sectors of global loads")
+        # Nobody needs x or dy twice: so a sum of all loads does not do.
+        require_read_once(kernel, sizes, arrays, "x", "dy", block=int(rng.integers(min(rows, PARTS))))
         if rows <= PARTS:
             kernel.within(barriers_per_block(run), BARRIERS, "barriers for each block")
         kernel.no_excess_sectors(sizes, arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import check_attention, products_of
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_products
+from warpschool.grading.budgets import require_barriers, require_lanes, require_products
 
 D = 64
 TILE = 32
@@ -99,7 +99,8 @@ def test_race(kernel, rng):
         "if (causal && col0 > row0 + TS - 1) return;   and   end = min(N, row0 + TS)",
     ],
     counts="products, of doubles and halves too, at 256 tokens and at 96: at most those of the tiles of 32 x 32 up to "
-    "the diagonal, and 30 more for each score; sectors beyond those that the bytes fill, and bank conflicts: none",
+    "the diagonal, and 30 more for each score; sectors beyond those that the bytes fill, and bank conflicts: none; "
+    "barriers for each block: at most 2 for each tile of 32 keys, and 2; lanes at work in an instruction: at least 16",
 )
 def test_products(kernel, rng):
     for n in COUNTED:
@@ -108,5 +109,7 @@ def test_products(kernel, rng):
         most = products_of(n, D, causal=1, tile=TILE) + OTHER * n * (n + TILE) // 2
         require_products(kernel, case.run, least, share=0)
         kernel.within(case.counters.multiplications, most, "products")
+        require_barriers(kernel, case.run, n / TILE)
+        require_lanes(kernel, case.run)
         kernel.no_excess_sectors(case.sizes, case.arrays)
         kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from warpcourse.cases import RACES
 from warpcourse.lab16_attention.cases import check_attention, products_of
 from warpschool.grading import criterion, practice
-from warpschool.grading.budgets import require_products
+from warpschool.grading.budgets import require_barriers, require_lanes, require_products
 
 D = 64
 TILE = 64
@@ -101,7 +101,8 @@ def test_race(kernel, rng):
     ],
     counts="at 320 tokens and at 64, causal: products, of doubles and halves too, at most those of the tiles of 64 x "
     "64 up to the diagonal, and 40 more for each score; bytes of global stores: O and L; of global loads: Q once, and "
-    "K and V once for each tile of 64 queries that looks at them; sectors beyond the fewest and bank conflicts: none",
+    "K and V once for each tile of 64 queries that looks at them; sectors beyond the fewest and bank conflicts: none; "
+    "barriers for each block: at most 2 for each tile of 64 keys, and 2; lanes at work in an instruction: at least 16",
 )
 def test_counts(kernel, rng):
     for n in COUNTED:
@@ -114,5 +115,7 @@ def test_counts(kernel, rng):
         stored, loaded = 4 * n * (D + 1), 4 * TILE * D * (tiles + 2 * looked_at)
         kernel.within(case.counters.global_store_bytes, stored, "bytes of global stores", unit="bytes")
         kernel.within(case.counters.global_load_bytes, loaded, "bytes of global loads", unit="bytes")
+        require_barriers(kernel, case.run, tiles)
+        require_lanes(kernel, case.run)
         kernel.no_excess_sectors(case.sizes, case.arrays)
         kernel.no_excess_wavefronts(case.sizes, case.arrays)

@@ -19,6 +19,7 @@ from matplotlib import cbook, image
 from matplotlib.axes import Axes
 
 from warpcourse.lessons import BLUE, GREEN, GREY, ORANGE, RED
+from warpschool.contract import parse_contract
 from warpschool.errors import ArgumentError
 from warpschool.harness.compare import tolerance_for
 from warpschool.harness.launcher import Program
@@ -299,9 +300,16 @@ def own_errors(
     """Run the student's own half products on the inputs of `errors` and compare them with float64."""
     precisions = []
     for step in steps:
-        own = Program(own_contract(step), device="sim")
+        contract = own_contract(step)
+        own = _program(contract.source, contract.name)
         precisions.append(Precision(step.split("/")[-1], partial(_own_product, own, not is_accepted(step))))
     return errors(kind, ks, m=m, n=n, precisions=precisions)
+
+
+@cache
+def _program(source: str, name: str) -> Program:
+    """A kernel of the student's, compiled once for both kinds of inputs."""
+    return Program(parse_contract(source, name=name), device="sim")
 
 
 def _own_product(own: Program, check: bool, a: Matrix, b: Matrix) -> npt.NDArray[np.float64]:

@@ -125,9 +125,14 @@ def ptx(step: str, *, most: int = 24) -> str:
 
 
 def show(done: ProgramRun) -> Exhibit | None:
-    """The timeline of a run, where there is anything in it."""
+    """The timeline of a run, where there is anything in it, and how long it is predicted to take."""
     found = timeline(done)
     if not found.spans:
         print("nothing ran on the device yet")
         return None
+    last_ms = max(span.end_ms for span in found.spans)
+    print(
+        f"predicted for the {done.report.gpu}: {last_ms:.3g} ms from the first byte to the last; copies by the link's "
+        "data sheet, kernels by their roofline's bound, nothing measured"
+    )
     return show_timeline(found)

@@ -1,4 +1,7 @@
-"""The built site in a real browser: every page opens, every link leads somewhere, search finds, axe-core is content.
+"""The built site in a real browser: every link leads somewhere, search finds, and pages are looked at: axe-core in the
+light and in the dark, a phone's width, paper.
+
+A few pages of each kind are looked at (`make walk`), or all of them (`WARPSCHOOL_WALK=all`, `make walk-all`).
 
 The site is built for it without running the labs; `WARPSCHOOL_SITE=build/site` walks one that is there, as `make docs`
 left it.
@@ -6,10 +9,12 @@ left it.
 
 from __future__ import annotations
 
+import base64
 import functools
 import http.server
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +35,8 @@ PAGES = sorted(
     {*WRITTEN, *(f"{path.relative_to(ROOT / 'docs').with_suffix('')}/" for path in (ROOT / "docs").rglob("*.md"))}
     | {f"learn/labs/{lab.name}/" for lab in Course.find().labs()}
 )
+FEW = ("", "learn/route/", "learn/lab02/", "learn/labs/lab02_tiling/", "reference/commands/", "teach/syllabus/")
+LOOKED_AT = PAGES if os.environ.get("WARPSCHOOL_WALK") == "all" else FEW
 AXE_SECONDS = 600  # the longest pages have ten thousand elements, and each one's contrast is measured
 
 pytestmark = [
@@ -182,18 +189,70 @@ def test_search_finds(chrome, address, words, page):
     assert not [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_no_serious_issue(chrome, address, issues, page, scheme):
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-    chrome.set_window_size(1300, 1000)
-    chrome.get(f"{address}/{page}")
-    chrome.execute_script("localStorage.clear()")
-    chrome.refresh()
-    keep = os.environ.get("WARPSCHOOL_SCREENSHOTS")
-    if keep:
-        Path(keep).mkdir(parents=True, exist_ok=True)
-        chrome.save_screenshot(str(Path(keep) / f"site-{page.strip('/').replace('/', '-') or 'home'}-{scheme}.png"))
-    chrome.execute_script("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert issues(seconds=AXE_SECONDS) == []
+@pytest.mark.parametrize("page", LOOKED_AT)
+def test_a_page_in_light_and_dark_on_a_phone_and_on_paper(chrome, address, issues, page):
+    seen = _Looks(chrome, f"{address}/{page}", page)
+    seen.open(_DESK, "light")
+    found = [f"light: {issue}" for issue in issues(seconds=AXE_SECONDS)]
+    seen.open(_DESK, "dark")  # what differs there is colour
+    found += [f"dark: {issue}" for issue in issues(seconds=AXE_SECONDS, rules=["color-contrast"])]
+    seen.open(_PHONE, "light")
+    found += [f"on a phone: {one} sticks out" for one in chrome.execute_script(_STICKS_OUT)]
+    moves = issues(seconds=AXE_SECONDS, rules=["scrollable-region-focusable"])
+    found += [f"on a phone: {issue}" for issue in moves]
+    folds, sheets = seen.printed()
+    found += [f"on paper: {folds} folds stay closed"] if folds else []
+    found += [] if sheets else ["on paper: nothing"]
+    assert not [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"]
+    assert found == []
+
+
+_DESK, _PHONE = (1300, 1000), (390, 844)
+_OPEN = "document.querySelectorAll('details').forEach((one) => { one.open = true; })"
+_STICKS_OUT = """
+const width = document.documentElement.clientWidth, found = [];
+const moves = (one) => one.tagName != 'BODY' &&
+  (['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(one).overflowX) || moves(one.parentElement));
+for (const one of document.querySelectorAll('article *'))
+  if (one.getBoundingClientRect().width && one.getBoundingClientRect().right > width + 1 && !moves(one.parentElement))
+    found.push(`${one.tagName}.${one.className}: ${(one.textContent || '').trim().slice(0, 60)}`);
+return found.slice(0, 4);
+"""
+"""What is wider than the page and in no box that moves sideways."""
+
+
+class _Looks:
+    """A page, looked at in several ways."""
+
+    def __init__(self, chrome, address: str, page: str) -> None:
+        self.chrome, self.address, self.name = chrome, address, page.strip("/").replace("/", "-") or "home"
+
+    def open(self, size: tuple[int, int], scheme: str) -> None:
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+        size_of = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == _PHONE}
+        self.chrome.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size_of)
+        self.chrome.get(self.address)
+        self.chrome.execute_script("localStorage.clear()")
+        if keep := os.environ.get("WARPSCHOOL_SCREENSHOTS"):
+            Path(keep).mkdir(parents=True, exist_ok=True)
+            self.chrome.save_screenshot(str(Path(keep) / f"site-{self.name}-{size[0]}-{scheme}.png"))
+        self.chrome.execute_script(_OPEN)
+
+    def printed(self) -> tuple[int, int]:
+        """(folds that stay closed on paper, sheets)."""
+        self.chrome.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        self.chrome.get(self.address)
+        self.chrome.execute_script(_COUNTS_FOLDS)
+        pdf = base64.b64decode(self.chrome.execute_cdp_cmd("Page.printToPDF", {"printBackground": True})["data"])
+        if keep := os.environ.get("WARPSCHOOL_SCREENSHOTS"):
+            (Path(keep) / f"site-{self.name}.pdf").write_bytes(pdf)
+        return self.chrome.execute_script("return window.foldsOnPaper"), len(re.findall(rb"/Type /Page\b", pdf))
+
+
+_COUNTS_FOLDS = """
+const shut = () => [...document.querySelectorAll('article details')].filter((one) => !one.open).length;
+window.foldsOnPaper = shut();
+window.matchMedia('print').addEventListener('change', (event) => { if (event.matches) window.foldsOnPaper = shut(); });
+window.addEventListener('beforeprint', () => { window.foldsOnPaper = shut(); });
+"""

@@ -133,9 +133,9 @@ def test_tables_say_what_was_seen():
 def test_a_tiny_run_learns_on_the_simulator(simulated):
     kernels = Kernels(device="sim")
     done = lab.tiny_run(kernels)
-    assert simulated.lines <= 560_000 and simulated.steps <= 24_000_000, "447,000 and 22,100,000: a minute of two cores"
+    assert simulated.lines <= 330_000 and simulated.steps <= 9_000_000, "214,000 and 8,260,000: ten seconds"
     assert len(done.losses) == 60 and done.left <= lab.FALLS_TO
-    assert done.history[-1].accuracy > 0.8
+    assert done.history[-1].accuracy > 0.7
     assert {row[-1] for row in lab.gradient_table(kernels).rows} == {"yes"}
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import json
+import math
 import mmap
+import multiprocessing
 import os
 import random
 import re
@@ -22,21 +24,43 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from ptxsim import cache
 from ptxsim.codegen import jit
 
 from . import cases, mutations
+from .cuda import programs
+from .cuda.launching import Difference
 
-BATCH = {"read": 20_000, "launch": 400}
-ADDRESS_SPACE = {"read": 2 << 30, "launch": 9 << 30}
-RESIDENT = {"read": 500 << 20, "launch": 1500 << 20}
-"""What a child may hold; a case that takes it there is a finding."""
-SLOW_S = {"read": 1.0, "launch": 30.0}
-HANG_S = {"read": 600.0, "launch": 1800.0}
-"""Elapsed time, for what hangs: ten cases at once on a core must not count as one."""
+SOURCES = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a child works through and may take."""
+
+    batch: int
+    """cases to a child"""
+    resident: int
+    """bytes that a child may hold; a case that takes it there is a finding"""
+    slow_s: float
+    """processor time of a case"""
+    hang_s: float
+    """elapsed time, for what hangs: ten cases at once on a core must not count as one"""
+    address_space: int | None = None
+    """bytes; None where the driver of a GPU reserves as many as it likes"""
+
+
+LIMITS = {
+    "read": Limits(20_000, 500 << 20, 1.0, 600.0, 2 << 30),
+    "launch": Limits(400, 1500 << 20, 30.0, 1800.0, 9 << 30),
+    "cuda": Limits(200, 1500 << 20, 60.0, 1800.0, 9 << 30),
+    "silicon": Limits(100, 8000 << 20, 60.0, 120.0),
+}
+MINIMISING_TRIES = {"read": 400, "launch": 400, "cuda": 120, "silicon": 60}
 
 
 @dataclass(frozen=True)
@@ -51,79 +75,134 @@ class Finding:
 
 @dataclass
 class Report:
-    """What a run saw."""
+    """What a run saw. `processor_s`: of all children and of the compilers that they started."""
 
     cases: int = 0
     seconds: float = 0.0
+    processor_s: float = 0.0
     outcomes: Counter[str] = field(default_factory=Counter)
     findings: dict[str, list[Finding]] = field(default_factory=dict)
+    optimised: list[int] = field(default_factory=list)
+    """silicon: cases that ptxas's optimiser makes something else of"""
+    digests: dict[int, str] = field(default_factory=dict)
+    """case -> its outcome and digest, where they are asked for"""
     resident_mb: int = 0
     slowest_s: float = 0.0
 
     def add(self, finding: Finding) -> None:
         self.findings.setdefault(finding.signature, []).append(finding)
 
+    def merge(self, other: Report) -> None:
+        """Takes in what another process saw of other cases at the same time."""
+        self.cases += other.cases
+        self.seconds = max(self.seconds, other.seconds)
+        self.processor_s += other.processor_s
+        self.outcomes.update(other.outcomes)
+        self.digests |= other.digests
+        self.resident_mb = max(self.resident_mb, other.resident_mb)
+        self.slowest_s = max(self.slowest_s, other.slowest_s)
+        for found in other.findings.values():
+            for finding in found:
+                self.add(finding)
 
-def run_case(mode: str, seed: int, number: int, text: str) -> str:
-    """One case in this process; `number` also seeds the launch's arguments."""
-    if mode == "read":
-        return cases.read(text)
-    return cases.launch(text, random.Random(f"launch {seed} {number}"))
+
+@dataclass(frozen=True)
+class Work:
+    """Cases of a mode: all that decides their texts and how they run."""
+
+    mode: str
+    seed: int
+    pool: list[mutations.Seed] = field(default_factory=list, repr=False)
+    threads: int | None = None
+    """of the host for a launch; None: one or two, as the case says"""
+    with_digests: bool = False
+    level: int = 4
+    """silicon: how much ptxas optimises"""
+    until: float = math.inf
+    """on the monotonic clock: no case begins after it"""
+
+    @property
+    def limits(self) -> Limits:
+        return LIMITS[self.mode]
+
+    def text(self, number: int) -> str:
+        if self.mode in ("cuda", "silicon"):
+            return programs.program(self.mode, self.seed, number)
+        return mutations.hostile_text(self.mode, self.seed, number, self.pool)
+
+    def run(self, number: int, text: str) -> cases.Seen:
+        """One case in this process; `number` also seeds the launch's arguments."""
+        rng = random.Random(f"launch {self.seed} {number}")
+        if self.mode == "read":
+            return cases.Seen(cases.read(text))
+        if self.mode == "launch":
+            return cases.launch(text, rng, self.threads)
+        if self.mode == "cuda":
+            return cases.compare(text, rng)
+        return cases.compare_silicon(text, rng, level=self.level)
 
 
 def signature(error: BaseException) -> str:
     """Type of an exception and the place in the simulator that raised it."""
+    if isinstance(error, Difference):
+        return str(error).split(" with ")[0]
     error = error.__cause__ or error
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if "warpschool" in f.filename]
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename.startswith(str(SOURCES))]
     place = f"{Path(frames[-1].filename).name}:{frames[-1].name}" if frames else "?"
     text = re.sub(r"[\d'\"%].*", "", str(error).split("\n")[0])[:40].strip()
     return f"{type(error).__name__} in {place}: {text}"
 
 
-def _fastest(mode: str, seed: int, number: int, text: str) -> float:
+def _fastest(work: Work, number: int, text: str) -> float:
     """Processor time of a case, the least of three: other programs slow some runs down, seldom all."""
     times = []
     for _ in range(3):
         start = time.process_time()
         with contextlib.suppress(Exception):
-            run_case(mode, seed, number, text)
+            work.run(number, text)
         times.append(time.process_time() - start)
     return min(times)
 
 
-def _child(mode: str, seed: int, numbers: range, pool: list[mutations.Seed], state: mmap.mmap, out: str) -> None:
-    _limit(mode)
+def _child(work: Work, numbers: range, state: mmap.mmap, out: str) -> None:
+    _limit(work.limits)
     outcomes: Counter[str] = Counter()
-    slowest = 0.0
+    digests: dict[int, str] = {}
+    slowest, resident, every = 0.0, 0, max(1, work.limits.batch // 200)
     with open(out, "w") as file:
 
-        def tell(number: int, what: str, detail: str) -> None:
-            file.write(json.dumps(["finding", number, what, detail]) + "\n")
+        def tell(*what: object) -> None:
+            file.write(json.dumps(what) + "\n")
             file.flush()
 
         for number in numbers:
+            if time.monotonic() > work.until:
+                tell("stopped", number)
+                break
             state[:8] = struct.pack("<q", number)
-            before = resource.getrusage(resource.RUSAGE_SELF)
+            before, text, start = resident, "", time.process_time()
             try:
-                text = mutations.hostile_text(mode, seed, number, pool)
+                text = work.text(number)
                 start = time.process_time()
-                outcomes[run_case(mode, seed, number, text)] += 1
+                seen = work.run(number, text)
+                outcomes[seen.outcome] += 1
+                if work.with_digests:
+                    digests[number] = f"{seen.outcome} {seen.digest}"
             except BaseException as error:
                 outcomes["finding"] += 1
-                tell(number, signature(error), traceback.format_exc()[-3000:])
-                start = time.process_time()
+                tell("finding", number, signature(error), traceback.format_exc()[-3000:])
             took = time.process_time() - start
             slowest = max(slowest, took)
-            after = resource.getrusage(resource.RUSAGE_SELF)
-            if number % 100 == 99:  # what a child that dies later has done so far
-                file.write(json.dumps(["done", dict(outcomes), 0, slowest]) + "\n")
-                file.flush()
+            resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            if number % every == every - 1:  # what a child that dies later has done so far
+                tell("done", outcomes, resident, slowest, digests)
                 outcomes.clear()
-            if took > SLOW_S[mode] and (again := _fastest(mode, seed, number, text)) > SLOW_S[mode]:
-                tell(number, "slow", f"{again:.1f} s of processor time at best")
-            if after.ru_maxrss * 1024 > RESIDENT[mode] > before.ru_maxrss * 1024:
-                tell(number, "memory", f"{before.ru_maxrss >> 10} MB before, {after.ru_maxrss >> 10} MB after")
-        file.write(json.dumps(["done", dict(outcomes), after.ru_maxrss >> 10, slowest]) + "\n")
+                digests.clear()
+            if took > work.limits.slow_s and (again := _fastest(work, number, text)) > work.limits.slow_s:
+                tell("finding", number, "slow", f"{again:.1f} s of processor time at best")
+            if resident > work.limits.resident >> 20 > before:
+                tell("finding", number, "memory", f"{before} MB before, {resident} MB after")
+        tell("done", outcomes, resident, slowest, digests)
 
 
 def _fork(work: Callable[[], None], errors: int) -> int:
@@ -164,83 +243,118 @@ def warm_up() -> None:
     jit._load_helpers("")
 
 
-def _limit(mode: str) -> None:
+def _limit(limits: Limits) -> None:
     """Limits of a child, and no disk cache, which 20,000 kernels would fill."""
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()  # inherited, arenas and all
-    resource.setrlimit(resource.RLIMIT_AS, (held + ADDRESS_SPACE[mode],) * 2)
+    if limits.address_space is not None:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])  # inherited, arenas and all
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + limits.address_space,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cache.load = lambda kind, key: None
     cache.store = lambda kind, key, entry: False
 
 
-def run(mode: str, seed: int, numbers: range, pool: list[mutations.Seed], progress: Callable[[Report], None]) -> Report:
+def run(work: Work, numbers: range, progress: Callable[[Report], None]) -> Report:
     """All cases of a range, in children."""
-    report, started = Report(), time.monotonic()
+    report, started, spent = Report(), time.monotonic(), _children_s()
     state = mmap.mmap(-1, 8)
     first = numbers.start
     with tempfile.TemporaryDirectory() as folder:
         out, errors_path = os.path.join(folder, "out"), os.path.join(folder, "errors")
         while first < numbers.stop:
-            batch = range(first, min(first + BATCH[mode], numbers.stop))
+            batch = range(first, min(first + work.limits.batch, numbers.stop))
             Path(out).unlink(missing_ok=True)
             with open(errors_path, "wb") as errors:
-                end = _wait(
-                    _fork(lambda batch=batch: _child(mode, seed, batch, pool, state, out), errors.fileno()),
-                    state, HANG_S[mode],
-                )  # fmt: skip
-            _collect(report, mode, seed, pool, out)
-            first = batch.stop
+                child = _fork(partial(_child, work, batch, state, out), errors.fileno())
+                end = _wait(child, state, work.limits.hang_s)
+            stopped = _collect(report, work, out)
+            first = batch.stop if stopped is None else stopped
             if end:
                 (number,) = struct.unpack("<q", state[:8])
                 said = Path(errors_path).read_text(errors="replace").strip().splitlines()
                 last = said[-1][:100] if said else ""
-                text = mutations.hostile_text(mode, seed, number, pool)
-                report.add(Finding(number, _crash(end, last), "\n".join(said[-20:]), text))
+                report.add(Finding(number, _crash(end, last), "\n".join(said[-20:]), work.text(number)))
                 first = number + 1
             report.cases, report.seconds = first - numbers.start, time.monotonic() - started
+            report.processor_s = _children_s() - spent
+            progress(report)
+            if stopped is not None:
+                break
+    return report
+
+
+def run_beside(work: Work, numbers: range, processes: int, progress: Callable[[Report], None]) -> Report:
+    """All cases of a range, shared out to processes."""
+    report = Report()
+    size = max(1, min(work.limits.batch, -(-len(numbers) // (8 * processes))))
+    pieces = [range(k, min(k + size, numbers.stop)) for k in range(numbers.start, numbers.stop, size)]
+    with multiprocessing.get_context("fork").Pool(processes, initializer=_work.append, initargs=(work,)) as workers:
+        for done in workers.imap_unordered(_piece, pieces):
+            report.merge(done)
             progress(report)
     return report
+
+
+_work: list[Work] = []
+"""What a process of `run_beside` works on; it inherits it."""
+
+
+def _piece(numbers: range) -> Report:
+    return run(_work[-1], numbers, lambda _: None)
+
+
+def _children_s() -> float:
+    """Processor time of all children that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _crash(end: str, last: str) -> str:
     return f"{end} {re.sub(r'0x[0-9a-f]+|[0-9]+', '#', last)}".strip()[:110]
 
 
-def _collect(report: Report, mode: str, seed: int, pool: list[mutations.Seed], out: str) -> None:
+def _collect(report: Report, work: Work, out: str) -> int | None:
+    """Adds what a child has written; the case at which its time was up."""
+    stopped = None
     for line in Path(out).read_text().splitlines() if os.path.exists(out) else ():
         with contextlib.suppress(ValueError):
             kind, *rest = json.loads(line)
             if kind == "done":
-                report.outcomes.update(rest[0])
-                report.resident_mb = max(report.resident_mb, rest[1])
-                report.slowest_s = max(report.slowest_s, rest[2])
+                outcomes, resident, slowest, digests = rest
+                report.outcomes.update(outcomes)
+                report.resident_mb = max(report.resident_mb, resident)
+                report.slowest_s = max(report.slowest_s, slowest)
+                report.digests |= {int(number): digest for number, digest in digests.items()}
+            elif kind == "stopped":
+                (stopped,) = rest
             else:
                 number, what, detail = rest
-                report.add(Finding(number, what, detail, mutations.hostile_text(mode, seed, number, pool)))
+                report.add(Finding(number, what, detail, work.text(number)))
+    return stopped
 
 
 # ---------------------------------------------------------------- one text
 
 
-def verdict(mode: str, seed: int, number: int, text: str, hang_s: float | None = None) -> str:
+def verdict(work: Work, number: int, text: str) -> str:
     """What a text does in a child of its own: "" or the finding's signature."""
     state = mmap.mmap(-1, 8)
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
 
-        def work() -> None:
-            _limit(mode)
+        def judge() -> None:
+            _limit(work.limits)
             found, start = "", time.process_time()
             try:
-                run_case(mode, seed, number, text)
+                work.run(number, text)
             except BaseException as error:
                 found = signature(error)
-            if not found and time.process_time() - start > SLOW_S[mode] < _fastest(mode, seed, number, text):
+            slow_s = work.limits.slow_s
+            if not found and time.process_time() - start > slow_s < _fastest(work, number, text):
                 found = "slow"
-            if not found and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > RESIDENT[mode]:
+            if not found and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > work.limits.resident:
                 found = "memory"
             os.write(out.fileno(), found.encode())
 
-        end = _wait(_fork(work, errors.fileno()), state, hang_s or HANG_S[mode])
+        end = _wait(_fork(judge, errors.fileno()), state, work.limits.hang_s)
         out.seek(0)
         errors.seek(0)
         if end:
@@ -249,12 +363,36 @@ def verdict(mode: str, seed: int, number: int, text: str, hang_s: float | None =
         return out.read().decode()
 
 
-def minimised(mode: str, seed: int, finding: Finding, most_tries: int = 400) -> str:
+OPTIMISER = "same, but for ptxas's optimiser"
+
+
+def judged_again(work: Work, report: Report, processes: int = 1) -> None:
+    """Findings on a GPU that are none where ptxas does not optimise become an outcome: the simulator is right."""
+    plain = replace(work, level=0, until=math.inf)
+    findings = [finding for one in report.findings.values() for finding in one]
+    report.findings = {}
+    with multiprocessing.get_context("fork").Pool(processes, initializer=_work.append, initargs=(plain,)) as workers:
+        verdicts = workers.map(_judged, findings, chunksize=1)
+    for finding, found in zip(findings, verdicts, strict=True):
+        if found:
+            report.add(finding)
+        else:
+            report.outcomes[OPTIMISER] += 1
+            report.optimised.append(finding.number)
+    report.outcomes["finding"] = sum(map(len, report.findings.values()))
+    report.outcomes += Counter()  # without what is zero
+
+
+def _judged(finding: Finding) -> str:
+    return verdict(_work[-1], finding.number, finding.text)
+
+
+def minimised(work: Work, finding: Finding) -> str:
     """The fewest lines that still give the same finding (delta debugging)."""
-    lines, tries = finding.text.splitlines(), 0
+    lines, tries, most_tries = finding.text.splitlines(), 0, MINIMISING_TRIES[work.mode]
 
     def same(candidate: list[str]) -> bool:
-        return verdict(mode, seed, finding.number, "\n".join(candidate) + "\n") == finding.signature
+        return verdict(work, finding.number, "\n".join(candidate) + "\n") == finding.signature
 
     size = max(1, len(lines) // 2)
     while size and tries < most_tries:

@@ -22,12 +22,14 @@ def _started():
     [
         ("read", 600),
         ("launch", 16),
+        ("cuda", 2),
         pytest.param("read", 50_000, marks=pytest.mark.slow),
         pytest.param("launch", 1500, marks=pytest.mark.slow),
+        pytest.param("cuda", 300, marks=pytest.mark.slow),
     ],
 )
-def test_hostile_texts(mode, count):
-    report = children.run(mode, 2026, range(count), mutations.seeds(), lambda report: None)
+def test_cases(mode, count):
+    report = children.run(children.Work(mode, 2026, mutations.seeds()), range(count), lambda report: None)
     found = [f"case {f[0].number}: {what}\n{f[0].detail}\n{f[0].text}" for what, f in report.findings.items()]
     assert not found, "\n".join(found)
     assert report.cases == sum(report.outcomes.values()) == count
@@ -37,8 +39,8 @@ def test_hostile_texts(mode, count):
 def test_what_once_did_harm(path):
     text = path.read_text()
     expected = re.search(r"expect: (.+)", text)[1]
-    assert children.verdict("launch", 0, 0, text) == "", "it does it again"
-    assert cases.launch(text, random.Random(0)) == expected
+    assert children.verdict(children.Work("launch", 0), 0, text) == "", "it does it again"
+    assert cases.launch(text, random.Random(0)).outcome == expected
 
 
 def test_findings_are_told_apart_and_minimised(monkeypatch):
@@ -56,8 +58,9 @@ def test_findings_are_told_apart_and_minimised(monkeypatch):
     monkeypatch.setattr(cases, "read", harmful)
     words = ("", "boom", "crash")
     monkeypatch.setattr(mutations, "hostile_text", lambda mode, seed, n, pool: f"a\nb\n{words[n % 3]}\nc")
-    report = children.run("read", 0, range(6), [], lambda report: None)
+    work = children.Work("read", 0)
+    report = children.run(work, range(6), lambda report: None)
     counts = {what.split()[0]: len(found) for what, found in report.findings.items()}
     assert counts == {"ZeroDivisionError": 2, "SIGABRT": 2}
     for found in report.findings.values():
-        assert children.minimised("read", 0, found[0]).strip() in ("boom", "crash")
+        assert children.minimised(work, found[0]).strip() in ("boom", "crash")

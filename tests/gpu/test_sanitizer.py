@@ -41,6 +41,7 @@ for step in (step for step in STEPS if step.name.startswith(sys.argv[1])):
     print("ran", step.name, flush=True)
 """
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "kernels"
+PLACES = {"BATCH": 3, "H": 7, "W": 5}
 BENCHMARK_CASES = [
     ("look_back_lines", {}, {"n": 100_003, "first": 0}),
     ("radix_sweep", {"VALUES": 1}, {"n": 100_003, "first": 0, "pass": 0}),
@@ -49,6 +50,33 @@ BENCHMARK_CASES = [
     ("split_k", {"RAGGED": 1}, {"splits": 3, "M": 139, "N": 261, "K": 45}),
     ("pad_rows", {}, {"rows": 5, "cols": 1111, "width": 1112}),
     ("pad_rows", {}, {"rows": 5, "cols": 1112, "width": 1111}),
+    ("fused_winograd", {"TILE": 4, "CHANNELS": 8}, {"BATCH": 5, "C": 8, "H": 11, "W": 9, "F": 64, "PAD": 2}),
+    ("fused_winograd", {"TILE": 6, "CHANNELS": 12}, {"BATCH": 3, "C": 12, "H": 13, "W": 15, "F": 32, "PAD": 1}),
+    ("mixed/convolution", {"END": 1, "BLOCKS": 4, "CLUSTER_F": 1}, {**PLACES, "C": 64, "F": 128, "R": 3, "S": 3}),
+    ("mixed/convolution", {"END": 2, "TURNED": 1, "BLOCKS": 4}, {**PLACES, "C": 128, "F": 256, "R": 3, "S": 3}),
+    ("mixed/convolution", {"END": 0, "TURNED": 1, "BLOCKS": 2, "TSF": 64, "STAGES": 4, "CLUSTER_F": 1},
+     {**PLACES, "C": 64, "F": 64, "R": 3, "S": 3}),
+    ("mixed/convolution", {"TSF": 64, "TSK": 32, "STAGES": 6, "CLUSTER_F": 1, "BLOCKS": 2},
+     {**PLACES, "C": 32, "F": 64, "R": 1, "S": 1}),
+    ("mixed/filter_gradient", {"BLOCKS": 6}, {**PLACES, "C": 256, "F": 256, "R": 3, "S": 3}),
+    ("mixed/filter_gradient", {"BOXES": 3, "STAGES": 5, "CLUSTER_F": 1, "BLOCKS": 4},
+     {**PLACES, "C": 128, "F": 128, "R": 3, "S": 3}),
+    ("mixed/filter_gradient", {"TSF": 64, "BOXES": 9, "CONSUMERS": 3, "KEPT": 152, "STAGES": 2, "CLUSTER": 1,
+                               "CLUSTER_F": 1, "BLOCKS": 2}, {**PLACES, "C": 64, "F": 64, "R": 3, "S": 3}),
+    ("mixed/filter_gradient", {"TSF": 64, "BOXES": 1, "BOX": 32, "PLACES": 128, "CONSUMERS": 1, "STAGES": 8,
+                               "CLUSTER": 1, "CLUSTER_F": 1, "BLOCKS": 1},
+     {**PLACES, "C": 32, "F": 64, "R": 1, "S": 1}),
+    ("mixed/first_windows", {}, PLACES),
+    ("mixed/pool", {}, {"BATCH": 3, "H": 6, "W": 10, "C": 64}),
+    ("mixed/pool_backward", {}, {"BATCH": 3, "H": 6, "W": 10, "C": 64}),
+    ("mixed/dense", {}, {"IN": 96, "OUT": 41}),
+    ("mixed/dense", {"LAST": 1}, {"IN": 96, "OUT": 41}),
+    ("mixed/dense_backward", {}, {"IN": 192, "OUT": 44}),
+    ("mixed/dense_update", {}, {"IN": 96, "OUT": 40, "rate": 0.1, "momentum": 0.9}),
+    ("mixed/loss", {}, {"BATCH": 5, "N": 301}),
+    ("mixed/finite", {}, {"N": 1004, "M": 808}),
+    ("mixed/update", {}, {"N": 1004, "rate": 0.1, "momentum": 0.9, "patience": 3}),
+    ("../../src/warpschool/nn/kernels/linear_sums", {}, {"ROWS": 301, "SHARES": 3, "IN": 65, "OUT": 77}),
 ]
 BENCHMARK_CHILD = """
 import json
@@ -64,12 +92,25 @@ for name, constants, sizes in json.loads(sys.argv[1]):
     contract = parse_contract(Path(sys.argv[2], name + ".cu").read_text(encoding="utf-8"), name=name + ".cu")
     given = [a for a in contract.bind(sizes, constants=constants).arrays.values() if a.is_given]
     arrays = {
-        a.name: np.sort(rng.integers(0, sizes.get("S", 1000), a.shape)).astype(a.dtype) if a.dtype.kind == "u"
+        a.name: np.zeros(a.shape, a.dtype) if a.name == "state"  # of a training: nothing was infinite
+        else np.sort(rng.integers(0, sizes.get("S", 1000), a.shape)).astype(a.dtype) if a.dtype.kind == "u"
         else rng.uniform(-1, 1, a.shape).astype(a.dtype)
         for a in given
     }
     Program(contract, device="gpu", constants=constants).run(sizes, arrays)
     print("ran", name, flush=True)
+"""
+
+WRITER_CHILD = """
+from dataclasses import replace
+import cupy
+from warpcourse.lab16_attention import writer
+from warpschool.nn.session import Kernels
+cupy.cuda.set_allocator(None)
+settings = replace(writer.RECIPE, batch=2)
+codes = writer.windows(200, writer.SEED, writer.FORM.length)[0].codes[:2]
+trainer = writer.training(writer.FORM, Kernels(device="gpu"), settings)
+print("a loss of", trainer.step(codes[:, :-1], codes[:, 1:], rate=1e-4))
 """
 
 
@@ -94,6 +135,15 @@ def is_clean(told: str) -> bool:
 def test_kernels_of_the_benchmarks_are_clean(tool):
     code, told = run_under(tool, BENCHMARK_CHILD, json.dumps(BENCHMARK_CASES), str(BENCHMARKS))
     assert code == 0 and told.count("ran ") == len(BENCHMARK_CASES), told[-3000:]
+    assert is_clean(told)
+
+
+@pytest.mark.skipif(SANITIZER is None, reason="compute-sanitizer is not installed")
+@pytest.mark.parametrize("tool", ["memcheck", "initcheck"])
+def test_a_step_of_the_writer_is_clean(tool):
+    """The network that writes, whole: its sizes take other tiles than the tiny one's."""
+    code, told = run_under(tool, WRITER_CHILD)
+    assert code == 0 and "a loss of" in told, told[-3000:]
     assert is_clean(told)
 
 

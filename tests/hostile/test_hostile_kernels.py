@@ -16,12 +16,12 @@ from warpschool.grading.jobs import KernelJob, Store
 from warpschool.grading.submission import load_submission
 from warpschool.grading.verdicts import Verdict
 
-from . import hostile_cells, hostile_kernels as corpus, hostile_more, hostile_steps
+from . import hostile_cells, hostile_kernels as corpus, hostile_labs, hostile_more, hostile_steps
 from .test_hostile_budgets import needs_bubblewrap
 
 pytestmark = pytest.mark.usefixtures("forked_checks")
 
-assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER  # their import has put the rest into the table
+assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER and hostile_labs.SCAN  # their import has filled the table
 ATTACKS = {attack.name: attack for attack in corpus.ATTACKS}
 ALWAYS = (
     "two billion empty blocks", "identifier of 10 MB", "include by splices", "message full of control characters",

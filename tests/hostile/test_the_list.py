@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from . import hostile_kernels, hostile_more, hostile_notebooks, hostile_steps
+from . import hostile_kernels, hostile_labs, hostile_more, hostile_notebooks, hostile_steps
 
-assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER  # their import has put the rest into the table
+assert hostile_more.RIGHT_LINE and hostile_steps.BARRIER and hostile_labs.SCAN  # their import has filled the table
 KERNELS = {attack.name: attack.verdict for attack in hostile_kernels.ATTACKS}
 NOTEBOOKS = {attack.name: attack.verdict for attack in hostile_notebooks.ATTACKS}
 TESTS = Path(__file__).parents[1]

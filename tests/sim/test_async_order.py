@@ -7,7 +7,7 @@ import pytest
 
 from ptxsim import Memory, parse
 from ptxsim.errors import KernelDeadlock
-from ptxsim.run import asynchronous
+from ptxsim.run import asynchronous, asynchronous_log
 from ptxsim.tensormap import TensorMap
 from warpschool.compile import compile_cuda
 
@@ -280,3 +280,59 @@ def test_a_launch_with_too_many_events_is_believed(events, monkeypatch):
         assert not outcome.record.hazards
         assert np.array_equal(outcome.arrays[1][: len(expected)], expected)
     assert not findings(ONCE.replace(WAIT, "")) or events
+
+
+# ---------------------------------------------------------------- clusters that do the same
+
+
+def judged(monkeypatch, source: str, blocks: int) -> tuple[list[int], set[tuple[str, str]]]:
+    """The blocks whose beginnings were judged by one host thread, and what was found."""
+    begun: list[int] = []
+    begin = asynchronous.Follower._block
+    monkeypatch.setattr(asynchronous.Follower, "_block", lambda f, *a: begun.append(f.told.block) or begin(f, *a))
+    ptx = compile_cuda(source, arch="compute_90a").ptx
+    outcome = launch(ptx, "k", (blocks,), (128,), GIVEN, np.zeros(4096, np.float32), threads=1)
+    return begun, {(h.kind, h.detail) for h in outcome.record.hazards}
+
+
+def test_what_did_the_same_is_judged_once(monkeypatch):
+    source = LOAD.replace("step < 4", "step < 2").replace("1024 * step", "0")
+    assert judged(monkeypatch, source, 12) == ([0], set())
+
+
+def test_a_block_that_does_something_else_is_judged(monkeypatch):
+    wrong = ONCE.replace(WAIT, f"if (blockIdx.x != 7) {WAIT}")
+    begun, found = judged(monkeypatch, wrong, 12)
+    assert {*begun} == {0, 7} and found == {("async-order", "early")}
+
+
+def test_what_is_found_in_many_blocks_is_told_once(monkeypatch):
+    begun, found = judged(monkeypatch, ONCE.replace(WAIT, ""), 5)
+    assert {*begun} == {*range(5)} and found == {("async-order", "early")}
+
+
+def test_what_was_found_is_found_again():
+    kernel = parse(compile_cuda(ONCE.replace(WAIT, ""), arch="compute_90a").ptx).kernel("k")
+    memory = Memory()
+    x, y = memory.allocate(4096, "x"), memory.allocate(4096, "y")
+    x.view()[:] = 0
+    for _ in range(3):
+        record = kernel.launch((4,), (128,), (x, y), memory)
+        assert {h.detail for h in record.hazards} == {"early"}
+
+
+def test_handing_over_is_told_of_every_block():
+    ptx = compile_cuda(ONCE, arch="compute_90a").ptx
+    outcome = launch(ptx, "k", (3,), (128,), GIVEN, np.zeros(4096, np.float32), handoffs=True)
+    assert {h.block for h in outcome.record.handoffs} == {0, 1, 2}
+
+
+def test_a_long_block_is_judged_in_parts(monkeypatch):
+    monkeypatch.setattr(asynchronous_log, "_MOST_WAITING", 8)
+    parts = []
+    judge = asynchronous.Sequence.events
+    monkeypatch.setattr(asynchronous.Sequence, "events", lambda s: parts.append(s.is_whole) or judge(s))
+    long = LOAD.replace("1024 * step", "0").replace("step < 4", "step < 200")
+    assert not findings(long) and parts[0] and not all(parts)
+    late = f"if (step != 180 || t >= 32) {WAIT}"
+    assert {kind for kind, _ in findings(long.replace(WAIT, late))} == {"async-order"}

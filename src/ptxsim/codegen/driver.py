@@ -18,6 +18,7 @@ from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
 
 _C = L.ContextLayout
+_LANES = L.field("notice") + L.Notice.lanes.offset
 
 
 @dataclass(frozen=True)
@@ -297,6 +298,9 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
             report_divergence(b, warps, b.load("i32", slots.target), stuck=True)
         if unit.followed:
             with b.if_(b.icmp("ne", opened, i64(0))):
+                with b.loop(i64(warps.count)) as warp:
+                    number = b.load("i32", b.offset(warps.context(b, warp), _C.BARRIER_ID))
+                    b.store(number, b.offset(b.offset(WORKER, _LANES), b.shl(warp, 2)))
                 tell_async(b, L.AsyncEvent.OPEN, i32(0), opened)
         for_all = b.icmp("ne", b.and_const(opened, ONE_FOR_ALL), i64(0))
         if unit.options.exact:

@@ -566,14 +566,13 @@ def report_signal(b: Builder, warp: Callable[[], IRValue], address: IRValue, lan
 def tell_async(
     b: Builder, event: int, warp: IRValue, mask: IRValue, *words: IRValue, lanes: IRValue | None = None
 ) -> None:
-    """Tells the listener of asynchronous work; `words` are integers of any width, `lanes` a vector of i32."""
-    at = b.offset(WORKER, L.field("notice"))
-    for k, word in enumerate(words):
-        b.store(b.resize(word, I64), b.offset(at, 8 * k))
+    """Writes down what happens beside threads; `words` are integers of any width, `lanes` a vector of i32."""
+    at, none = b.offset(WORKER, L.field("notice")), i64(0)
+    for k in range(L.Notice.words.size // 8):
+        b.store(b.resize(words[k], I64) if k < len(words) else none, b.offset(at, 8 * k))
     if lanes is not None:
         b.store(lanes, b.offset(at, L.Notice.lanes.offset), align=8)
-    listener = b.load("ptr", b.offset(WORKER, L.field("on_async")))
-    b.emit(f"call void {listener.text}(i32 {event}, {warp}, {b.resize(mask, I64)}, {at})")
+    b.call("ws_async_tell", "void", WORKER, i32(event), warp, b.resize(mask, I64))
 
 
 # ---------------------------------------------------------------- modules

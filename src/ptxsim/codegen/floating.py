@@ -67,9 +67,13 @@ def relu(b: Builder, x: IRValue) -> IRValue:
 
 
 def canonical_nan(b: Builder, x: IRValue) -> IRValue:
-    """NaN with the bits that NVIDIA GPUs give halves: 0x7FFF."""
+    """NaN with the bits that NVIDIA GPUs give halves: 0x7FFF.
+
+    NaNs are found by their bits: processors that compute with no halves would widen each to compare it.
+    """
     bits = bits_of(b, x)
-    return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, 0x7FFF), bits), x.type)
+    is_nan = b.icmp("ugt", b.and_const(bits, MAGNITUDE[x.type]), b.like(bits, INFINITY[x.type]))
+    return b.bitcast(b.select(is_nan, b.like(bits, 0x7FFF), bits), x.type)
 
 
 def widen(b: Builder, x: IRValue, type_: str) -> IRValue:
@@ -158,14 +162,13 @@ def widened(b: Builder, *xs: IRValue) -> list[IRValue]:
 
 
 def round_to_odd(b: Builder, total: IRValue, error: IRValue) -> IRValue:
-    """total with its last bit set where a part was lost, so that one more rounding is right."""
+    """total cut to where its error points, its last bit set where a part was lost: one more rounding is then right."""
     bits = bits_of(b, total)
-    inexact = b.fcmp("une", error, b.like(error, 0.0))
-    finite = b.fcmp("ord", b.binary("fsub", total, total), b.like(total, 0.0))
-    even = b.icmp("eq", b.and_const(bits, 1), b.like(bits, 0))
-    toward = b.icmp("eq", b.icmp("slt", bits, b.like(bits, 0)), b.fcmp("olt", error, b.like(error, 0.0)))
-    odd = b.select(toward, b.add_const(bits, 1), b.add_const(bits, -1))
-    return b.bitcast(b.select(b.and_(b.and_(inexact, finite), even), odd, bits), "double")
+    signs = b.xor(bits, bits_of(b, error))
+    back = b.binary("ashr", signs, b.like(bits, 31 if total.type == "float" else 63))  # -1 where they differ
+    odd = b.or_(b.add(bits, back), b.like(bits, 1))
+    inexact = b.fcmp("one", error, b.like(error, 0.0))  # not beside infinities, whose error is no number
+    return b.bitcast(b.select(inexact, odd, bits), total.type)
 
 
 def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: IRValue) -> IRValue:
@@ -314,12 +317,21 @@ def fma_float(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) ->
         total, error = two_sum(b, product, r)
         result = _signed_zero(b, round_directed(b, total, error, mode), i, product, r)
     elif x.type == "bfloat" or (x.type == "half" and not host.has_halves()):
-        p, q, r = widened(b, x, y, z)
-        total, error = two_sum(b, b.binary("fmul", p, q), r)
-        result = narrow(b, round_to_odd(b, total, error), x.type)
+        result = fma_wide(b, x, y, z)
     else:
         result = b.intrinsic("fma", x, y, z)
     return finish(b, i, result)
+
+
+def fma_wide(b: Builder, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
+    """x * y + z of halves or bf16, rounded once: in a format that holds each product, and rounded to odd there.
+
+    Products of halves fit f32: 22 bits, and exponents from -48. Those of bf16 would leave its range, so they take f64,
+    of which a vector holds half as many: on ARM without arithmetic of halves that is four times as long to generate.
+    """
+    p, q, r = (widen(b, value, "float" if x.type == "half" else "double") for value in (x, y, z))
+    total, error = two_sum(b, b.binary("fmul", p, q), r)
+    return narrow(b, round_to_odd(b, total, error), x.type)
 
 
 def _extreme(name: str) -> FloatOp:

@@ -104,6 +104,8 @@ class Code:
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
         self._parting = threading.Lock()
+        self.clean_clusters: set[bytes] = set()
+        """digests of what clusters did in which their asynchronous work was found in order"""
         count = translation.instruction_count
         self._masked_level = 0 if count > _LARGE_CHECKED else 1
         large = translation.outlined or count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE)
@@ -148,6 +150,12 @@ def _add_library(functions: dict[str, str]) -> None:
                 llvm.add_symbol(name, engine.get_function_address(name))
             _library.update(fresh)
             _kept.append(engine)
+
+
+def library_address(function: tuple[str, str]) -> int:
+    """Where a function for tensor cores lies, (name, IR), as kernels call it: to measure what it takes by itself."""
+    _add_library(dict([function]))
+    return int(llvm.address_of_symbol(function[0]))
 
 
 _kept: list[llvm.ExecutionEngine] = []

@@ -79,6 +79,26 @@ class Notice(ctypes.Structure):
     _fields_ = [("words", ctypes.c_int64 * 8), ("lanes", ctypes.c_int32 * 32)]
 
 
+class AsyncRecord(ctypes.Structure):
+    """One event of asynchronous work as it is written down."""
+
+    _fields_ = [
+        ("kind", ctypes.c_uint32),  # AsyncEvent
+        ("warp", ctypes.c_uint32),
+        ("rank", ctypes.c_uint32),  # of the block in its cluster
+        ("resident", ctypes.c_uint32),  # the block's place
+        ("block", ctypes.c_uint64),
+        ("mask", ctypes.c_uint64),  # of lanes, or of warps
+        ("shared", ctypes.c_uint64),  # where the block's shared memory begins
+        ("notice", Notice),
+        ("addresses", ctypes.c_uint64 * 32),  # `signal_addresses`
+    ]
+
+
+ASYNC_RECORDS = 4096
+"""Records that there is room for, until the listener takes them."""
+
+
 class WorkerState(ctypes.Structure):
     """State of one host thread; generated code reads it by field offset."""
 
@@ -144,6 +164,9 @@ class WorkerState(ctypes.Structure):
         ("follows", ctypes.c_uint32),  # whether on_async is told what the asynchronous engines do
         ("on_async", ctypes.c_void_p),
         ("notice", Notice),  # what it is told
+        ("records", ctypes.c_void_p),  # AsyncRecord each, of what happened since it took them
+        ("record_count", ctypes.c_uint64),
+        ("shared_granule", ctypes.c_uint64),  # log2 of the granules of the race shadow of shared memory
         ("heap_low", ctypes.c_uint64),  # the stretch of the device heap; 0 and 0 where there is none
         ("heap_high", ctypes.c_uint64),
         ("heap_owners", ctypes.c_void_p),  # u32 for every 16 bytes of it: which of heap_sites, plus 1
@@ -319,15 +342,15 @@ class Event(IntEnum):
 class AsyncEvent(IntEnum):
     """What code with bulk copies, wgmma or clusters tells the worker's second listener (`run.asynchronous`).
 
-    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on; CAME: one is arrived at, and not waited at
-    (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects (host addresses in
-    `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase). WAITED: lanes have found
-    a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's address, swizzle, whether
-    from this block's shared memory, where). STORE: one out of it (site, address, bytes). COMMIT, WAIT: its groups
-    (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets in `lanes`). PRODUCT:
-    wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums
-    are used (site, a number for the products that may have written them). PEER: lanes access another block's shared
-    memory (site; addresses in `lanes`). EXIT: the block has ended.
+    BLOCK: it starts. OPEN: a barrier lets the warps of a mask go on (each one's barrier in `lanes`); CAME: one is
+    arrived at, and not waited at (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects
+    (host addresses in `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase).
+    WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
+    address, swizzle, whether from this block's shared memory, where). STORE: one out of it (site, address, bytes).
+    COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets
+    in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups.
+    SUMS: registers of sums are used (site, a number for the products that may have written them). PEER: lanes
+    access another block's shared memory (site; addresses in `lanes`). EXIT: the block has ended.
     """
 
     (

@@ -18,12 +18,15 @@ memory of another block of the cluster used before that has begun, or without it
 
 Memory is looked at in granules of 16 bytes, the smallest piece that an engine moves. Threads of a warp are one.
 Kernels that pass on what they know by atomics, too, are taken at their word: an atomic may tell anybody anything.
+
+Generated code writes events down (`asynchronous_log`), and a cluster is judged when it is over. What is found follows
+from its events alone, and so clusters that did the same as one in which nothing was found are not judged again.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -34,6 +37,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
 from ptxsim.record import Handoff
+from ptxsim.run.asynchronous_log import Log, Sequence, Told
 from ptxsim.run.hazards import note
 from ptxsim.syntax.program import Instruction
 from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
@@ -164,20 +168,25 @@ class Cluster:
 
 
 class Follower:
-    """Hears what one host thread's blocks do, and notes hazards among those of generated code."""
+    """Judges what one host thread's blocks did, and notes hazards among those of generated code."""
 
     def __init__(self, worker: L.WorkerState, unit: Unit, hazards: ctypes.Array[L.HazardRecord], seen: np.ndarray,
-                 contexts: np.ndarray, warps: int, blocks: int) -> None:  # fmt: skip
+                 warps: int, blocks: int, clean: set[bytes]) -> None:  # fmt: skip
         self.worker, self.unit, self.hazards, self.seen = worker, unit, hazards, seen
-        self.contexts = contexts
-        """[place, warp, word of the context]"""
         self.warps, self.blocks = warps, blocks
+        self.clean = clean
+        """digests of what clusters did in which nothing was found"""
+        self.log = Log(worker, blocks)
         self.clusters: dict[int, Cluster] = {}
         self.left = MOST_EVENTS
         self.handoffs: list[Handoff] | None = None
         """what warps hand to each other, where somebody wants to see it"""
         self.strict = not _passes_on_by_atomics(unit)
-        self._run = {
+        self.is_wrong = False
+        """whether something was found in the sequence that is being judged, noted before or not"""
+        self.told: Told
+        """the event that is being judged"""
+        self._run: dict[int, Callable[[int, int], None]] = {
             L.AsyncEvent.BLOCK: self._block, L.AsyncEvent.OPEN: self._open, L.AsyncEvent.CAME: self._came,
             L.AsyncEvent.FENCE: self._fence, L.AsyncEvent.ARRIVE: self._arrive, L.AsyncEvent.WAITED: self._waited,
             L.AsyncEvent.LOAD: self._load, L.AsyncEvent.STORE: self._store, L.AsyncEvent.COMMIT: self._commit,
@@ -187,72 +196,87 @@ class Follower:
         }  # fmt: skip
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
-        """Called by the running code."""
-        number, self.rank = self.worker.resident // self.blocks, int(self.worker.rank)
-        if kind == L.AsyncEvent.BLOCK and self.rank == 0:
-            self.clusters[number] = Cluster(self.blocks, self.warps)
-        self.cluster = self.clusters[number]
-        self.left -= 1
-        if self.left >= 0 or kind == L.AsyncEvent.BLOCK:
-            self._run[L.AsyncEvent(kind)](warp, mask)
-        elif kind == L.AsyncEvent.LOAD:
-            self._initialized(*self._target(int(self.worker.notice.words[1])), int(self.worker.notice.words[2]))
-        elif kind == L.AsyncEvent.PEER:
-            self._touch(mask)
+        """Called by the running code: something is to be done at once, or there is no room to write down more."""
+        words = self.worker.notice.words
+        if kind == L.AsyncEvent.PEER and words[2] != L.READ:
+            for lane in range(WARP):
+                if mask >> lane & 1:
+                    self._initialized(int(self.worker.notice.lanes[lane]), int(words[1]))
+        if self.log.is_full:
+            self._judge(self.log.over())
+
+    def finish(self) -> None:
+        """Judge what has not been judged yet: the running code has come to its end, or stopped."""
+        self._judge(self.log.rest())
+
+    def _judge(self, sequences: Iterable[Sequence]) -> None:
+        for sequence in sequences:
+            digest = sequence.digest(self.worker) if sequence.is_whole and self.handoffs is None else b""
+            if digest in self.clean or self.left <= 0:
+                continue
+            self.is_wrong = False
+            for kind, warp, mask, told in sequence.events():
+                self.left -= 1
+                self.told = told
+                if kind == L.AsyncEvent.BLOCK and told.rank == 0:
+                    self.clusters[sequence.number] = Cluster(self.blocks, self.warps)
+                self.cluster = self.clusters[sequence.number]
+                self._run[kind](warp, mask)
+            if digest and not self.is_wrong:
+                self.clean.add(digest)
 
     def _tell(self, kind: str, warp: int, site: int = -1, place: tuple[int, int] = (0, 0), phase: int = 0) -> None:
         if self.handoffs is not None:
             line = self.unit.sites[site].line if site >= 0 else 0
-            first = int(self.worker.block) - self.rank
-            self.handoffs.append(Handoff(kind, first + self.rank, warp, line, (first + place[0], place[1]), phase))
+            first = self.told.block - self.told.rank
+            self.handoffs.append(Handoff(kind, self.told.block, warp, line, (first + place[0], place[1]), phase))
 
     # -- who knows what -----------------------------------------------------------------------------------------------
     def _block(self, warp: int, mask: int) -> None:
         granules = Granules(int(self.worker.shared_bytes))
-        self.cluster.residents[self.rank] = Resident(granules, [1] * self.warps)
+        self.cluster.residents[self.told.rank] = Resident(granules, [1] * self.warps)
 
     @property
     def _here(self) -> Resident:
-        return self.cluster.residents[self.rank]
+        return self.cluster.residents[self.told.rank]
 
     def _own(self, warp: int) -> int:
-        return self.cluster.clock("warp", self.rank, warp)
+        return self.cluster.clock("warp", self.told.rank, warp)
 
     def _given_away(self, warp: int) -> Numbers:
         """What the warp knows, what it did included; what it does from now on is another stretch."""
-        here, known = self._here, self.cluster.known[:, self.rank, warp]
+        here, known = self._here, self.cluster.known[:, self.told.rank, warp]
         known[0, self._own(warp)] = here.steps[warp]
         here.steps[warp] += 1
         return known
 
     def _learn(self, warp: int, what: Numbers) -> None:
-        known = self.cluster.known[:, self.rank, warp]
+        known = self.cluster.known[:, self.told.rank, warp]
         np.maximum(known, what, out=known)
 
     def _open(self, warp: int, mask: int) -> None:
         """Barriers of the block open: their warps know what each of them knew."""
         released = [w for w in range(self.warps) if mask >> w & 1]
-        numbers = self.contexts[self.worker.resident, :, L.ContextLayout.BARRIER_ID // 4]
         groups: dict[int, list[int]] = {}
         for w in released:
-            groups.setdefault(int(numbers[w]) if self.unit.named else 0, []).append(w)
+            groups.setdefault(int(self.told.lanes[w]) if self.unit.named else 0, []).append(w)
         for number, members in groups.items():
             if L.WARPGROUP_BARRIER <= number < L.CLUSTER_BARRIER:
                 continue  # where warps wait for their products: the simulator's own
-            place = 0 if number == L.CLUSTER_BARRIER else self.rank
+            place = 0 if number == L.CLUSTER_BARRIER else self.told.rank
             what = self.cluster.came.get((place, number))
             if number != L.CLUSTER_BARRIER:
                 for w in members:
                     self._given_away(w)
-                joined = self.cluster.known[:, self.rank, members].max(axis=1)
+                joined = self.cluster.known[:, self.told.rank, members].max(axis=1)
                 what = joined if what is None else np.maximum(joined, what)
             if what is not None:
                 for w in members:
                     self._learn(w, what)
 
     def _came(self, warp: int, mask: int) -> None:
-        number = int(self.worker.notice.words[0])
-        key = (0 if number == L.CLUSTER_BARRIER else self.rank, number)
+        number = self.told.words[0]
+        key = (0 if number == L.CLUSTER_BARRIER else self.told.rank, number)
         mine = self._given_away(warp)
         before = self.cluster.came.get(key)
         self.cluster.came[key] = mine.copy() if before is None else np.maximum(before, mine)
@@ -266,24 +290,21 @@ class Follower:
         found = {}
         for lane in range(WARP):
             if lanes >> lane & 1:
-                found[lane] = self.cluster.object(*self._place(int(self.worker.signal_addresses[lane])))
+                found[lane] = self.cluster.object(*self._lane_place(lane))
         return found
 
-    def _place(self, host: int) -> tuple[int, int]:
-        """(rank, offset) of an address of the host in shared memory of the cluster."""
-        offset = host - int(self.worker.shared)
-        if 0 <= offset < self.worker.shared_stride:
-            return self.rank, offset
-        away, offset = divmod(offset, int(self.worker.shared_stride))
-        return self.rank + away, offset
+    def _lane_place(self, lane: int) -> tuple[int, int]:
+        """(rank, offset) in shared memory of the cluster of the object that a lane names."""
+        away, offset = divmod(int(self.told.places[lane]), int(self.worker.shared_stride))
+        return self.told.rank + away, offset
 
     def _arrive(self, warp: int, mask: int) -> None:
-        completed, counted = (int(self.worker.notice.words[k]) for k in range(2))
+        completed, counted = self.told.words[:2]
         mine = self._given_away(warp) if counted & 0xFFFFFFFF else None
         for lane, found in self._objects(mask).items():
             if counted >> lane & 1:
                 self._tell("arrive", warp, place=self._lane_place(lane), phase=int(self.cluster.now[found.clock]) + 1)
-            change = int(self.worker.notice.lanes[lane])
+            change = int(self.told.lanes[lane])
             found.announced += max(change, 0)
             found.came -= min(change, 0)
             if mine is not None and counted >> lane & 1:
@@ -294,9 +315,6 @@ class Follower:
                 found.given[:, found.clock] = self.cluster.now[found.clock]
                 found.announced = found.came = 0
 
-    def _lane_place(self, lane: int) -> tuple[int, int]:
-        return self._place(int(self.worker.signal_addresses[lane]))
-
     def _waited(self, warp: int, mask: int) -> None:
         if self.handoffs is not None:
             for place, seen in {self._lane_place(lane): seen for lane, seen in self._objects(mask).items()}.items():
@@ -305,18 +323,14 @@ class Follower:
             self._learn(warp, found.given)
 
     # -- engines ------------------------------------------------------------------------------------------------------
-    def _target(self, address: int) -> tuple[int, int]:
-        block = address >> L.CLUSTER_WINDOW_SHIFT
-        return (block - 1 if block else self.rank), address & _OFFSET
-
     def _load(self, warp: int, mask: int) -> None:
-        site, to, nbytes, by, swizzle = (int(n) for n in self.worker.notice.words[:5])
-        rank, offset = self._target(to)
+        site, to, nbytes, by, swizzle = self.told.words[:5]
+        rank, offset = _target(to, self.told.rank)
         there = self.cluster.residents.get(rank)
         if there is None:
             return
-        clock = self.cluster.object(*self._target(by)).clock
-        self._tell("copy", warp, site, self._target(by), int(self.cluster.now[clock]) + 1)
+        clock = self.cluster.object(*_target(by, self.told.rank)).clock
+        self._tell("copy", warp, site, _target(by, self.told.rank), int(self.cluster.now[clock]) + 1)
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
         if not nbytes >> _GRANULE_LOG2:
             words = range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2))
@@ -328,38 +342,39 @@ class Follower:
             there.granules.stored[part] = 0
             for readers in there.granules.readers.values():
                 readers[part] = 0
-        if rank != self.rank:
-            self._visit(rank, Visit(work, int(self.worker.block), warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
-        self._initialized(rank, offset, nbytes)
+        if rank != self.told.rank:
+            self._visit(rank, Visit(work, self.told.block, warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
 
-    def _initialized(self, rank: int, offset: int, nbytes: int) -> None:
+    def _initialized(self, address: int, nbytes: int) -> None:
         """For the race shadow, somebody wrote there long ago: who may read when, is judged here."""
-        shadow = int(self.worker.shadow) + (rank - self.rank) * int(self.worker.shadow_stride)
+        own = int(self.worker.rank)
+        rank, offset = _target(address, own)
+        shadow = int(self.worker.shadow) + (rank - own) * int(self.worker.shadow_stride)
         granule = self.unit.shared_granule_log2
         first, last = offset >> granule, -(-(offset + nbytes) >> granule)
         ctypes.memset(shadow + 4 * first, 0, 4 * (last - first))
 
     def _store(self, warp: int, mask: int) -> None:
-        site, offset, nbytes = (int(n) for n in self.worker.notice.words[:3])
+        site, offset, nbytes = self.told.words[:3]
         here, part = self._here, slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
         granules = here.granules
         self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
-        work = Work(self.cluster.clock("stores", self.rank, warp), here.stores.get(warp, 0) + 1, site)
+        work = Work(self.cluster.clock("stores", self.told.rank, warp), here.stores.get(warp, 0) + 1, site)
         granules.reading(_STORES)[part] = self.cluster.note(work)
 
     def _commit(self, warp: int, mask: int) -> None:
         self._here.stores[warp] = self._here.stores.get(warp, 0) + 1
 
     def _wait(self, warp: int, mask: int) -> None:
-        over = self._here.stores.get(warp, 0) - int(self.worker.notice.words[0])
-        self._know(warp, self.cluster.clock("stores", self.rank, warp), over)
+        over = self._here.stores.get(warp, 0) - self.told.words[0]
+        self._know(warp, self.cluster.clock("stores", self.told.rank, warp), over)
 
     def _know(self, warp: int, clock: int, over: int) -> None:
-        known = self.cluster.known[0, self.rank, warp]
+        known = self.cluster.known[0, self.told.rank, warp]
         known[clock] = max(int(known[clock]), over, 0)
 
     def _product(self, warp: int, mask: int) -> None:
-        site, number, *descriptors = (int(n) for n in self.worker.notice.words[:4])
+        site, number, *descriptors = self.told.words[:4]
         here, group, begun = self._here, warp // 4, self._here.begun.get(warp, 0)
         here.begun[warp] = begun + 1
         self._tell("multiply", warp, site)
@@ -374,7 +389,7 @@ class Follower:
             copied = tuple(sorted({n for numbers in by_operand for n in numbers}))
             looked_up = here.operands[group, begun] = where, copied, _numbers(here.granules.stored[where])
             here.operands.pop((group, begun - 64), None)
-            work = Work(self.cluster.clock("products", self.rank, group), until, site)
+            work = Work(self.cluster.clock("products", self.told.rank, group), until, site)
             here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
             for (granules, mode), numbers in zip(operands, by_operand, strict=True):
                 self._same_swizzle(warp, site, granules, mode, numbers)
@@ -394,48 +409,39 @@ class Follower:
         self._here.products[warp] = self._here.products.get(warp, 0) + 1
 
     def _wait_products(self, warp: int, mask: int) -> None:
-        over = self._here.products.get(warp, 0) - int(self.worker.notice.words[0])
-        self._know(warp, self.cluster.clock("products", self.rank, warp // 4), over)
+        over = self._here.products.get(warp, 0) - self.told.words[0]
+        self._know(warp, self.cluster.clock("products", self.told.rank, warp // 4), over)
 
     def _sums(self, warp: int, mask: int) -> None:
-        site, number = (int(n) for n in self.worker.notice.words[:2])
+        site, number = self.told.words[:2]
         ran = [self._here.sums[warp, i] for i in self.unit.sums[number] if (warp, i) in self._here.sums]
         if not ran:
             return
-        clock = self.cluster.clock("products", self.rank, warp // 4)
+        clock = self.cluster.clock("products", self.told.rank, warp // 4)
         _, until = max(ran)
-        if self.cluster.known[0, self.rank, warp, clock] < until:
+        if self.cluster.known[0, self.told.rank, warp, clock] < until:
             self._hazard(L.ASYNC_SUMS, site, warp, 0, 0, None)
 
     # -- other blocks of the cluster ----------------------------------------------------------------------------------
     def _peer(self, warp: int, mask: int) -> None:
-        site = int(self.worker.notice.words[0])
-        addresses = np.frombuffer(self.worker.notice.lanes, np.int32)
+        site = self.told.words[0]
         work = Work(self._own(warp), self._here.steps[warp], site)
         for lane in range(WARP):
             if mask >> lane & 1:
-                rank, offset = self._target(int(addresses[lane]))
-                self._visit(rank, Visit(work, int(self.worker.block), warp, lane, offset))
-        self._touch(mask)
-
-    def _touch(self, mask: int) -> None:
-        """What lanes write into another block's memory is no longer uninitialized."""
-        _, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
-        for lane in range(WARP):
-            if kind != L.READ and mask >> lane & 1:
-                self._initialized(*self._target(int(self.worker.notice.lanes[lane])), nbytes)
+                rank, offset = _target(int(self.told.lanes[lane]), self.told.rank)
+                self._visit(rank, Visit(work, self.told.block, warp, lane, offset))
 
     def _visit(self, rank: int, visit: Visit) -> None:
         """The block must have begun, and must not end before it knows that this is over."""
         self.cluster.visits.setdefault(rank, {})[visit.block, visit.warp, visit.work.site] = visit
         clocks = [self.cluster.clock("warp", rank, w) for w in range(self.warps)]
-        table = self.cluster.known[0, :] if not self.strict else self.cluster.known[0, self.rank, visit.warp]
+        table = self.cluster.known[0, :] if not self.strict else self.cluster.known[0, self.told.rank, visit.warp]
         if not table[..., clocks].any():
             self._blame(visit, begun=False)
 
     def _exit(self, warp: int, mask: int) -> None:
-        for visit in self.cluster.visits.pop(self.rank, {}).values():
-            if not (self.cluster.known[0, self.rank, :, visit.work.clock] >= visit.work.until).any():
+        for visit in self.cluster.visits.pop(self.told.rank, {}).values():
+            if not (self.cluster.known[0, self.told.rank, :, visit.work.clock] >= visit.work.until).any():
                 self._blame(visit, begun=True)
 
     def _blame(self, visit: Visit, *, begun: bool) -> None:
@@ -448,15 +454,14 @@ class Follower:
         if work.clock == CLOCKS - 1:
             return True
         if self.strict:
-            return bool(self.cluster.known[table, self.rank, warp, work.clock] >= work.until)
+            return bool(self.cluster.known[table, self.told.rank, warp, work.clock] >= work.until)
         return bool(self.cluster.known[table, ..., work.clock].max() >= work.until)
 
     def _access(self, warp: int, mask: int) -> None:
         """Threads of a warp access shared memory."""
-        site, nbytes, kind = (int(n) for n in self.worker.notice.words[:3])
-        offsets = np.frombuffer(self.worker.notice.lanes, np.int32)
+        site, nbytes, kind = self.told.words[:3]
         lanes = _ALL_LANES if mask & 0xFFFFFFFF == 0xFFFFFFFF else np.flatnonzero(mask >> _ALL_LANES & 1)
-        own = offsets[lanes].astype(np.int64)
+        own = self.told.lanes[lanes].astype(np.int64)
         inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
         own, lanes = own[inside], lanes[inside]
         granules, here = own >> _GRANULE_LOG2, self._here.granules
@@ -516,17 +521,25 @@ class Follower:
         self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
         *, block: int | None = None,
     ) -> None:  # fmt: skip
+        self.is_wrong = True
         record = L.HazardRecord(
-            kind, site, self.worker.block if block is None else block, warp, lane, address, state,
+            kind, site, self.told.block if block is None else block, warp, lane, address, state,
             work.site if work else L.NO_SITE,
         )  # fmt: skip
         note(self.worker, self.hazards, self.seen, record)
 
     def awaited(self, offset: int) -> tuple[int, int]:
         """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""
+        self.finish()
         cluster = self.clusters[self.worker.resident // self.blocks]
         found = cluster.objects.get((int(self.worker.rank), offset))
         return (found.announced, found.came) if found else (0, 0)
+
+
+def _target(address: int, own: int) -> tuple[int, int]:
+    """(rank, offset) of a 32-bit address in shared memory of the cluster; `own` is the rank of who names it."""
+    block = address >> L.CLUSTER_WINDOW_SHIFT
+    return (block - 1 if block else own), address & _OFFSET
 
 
 def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:

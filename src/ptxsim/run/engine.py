@@ -443,6 +443,8 @@ class Launching:
 
         self._was_cut_short = in_threads(workers, work, self._cut_short)
         for worker in workers:
+            if worker.follower is not None:
+                worker.follower.finish()
             worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
 

@@ -289,11 +289,12 @@ class HostWorker:
         """Hears what the asynchronous engines of its blocks do."""
         terms, unit = self.setup.terms, self.setup.code.translation.unit
         self.follower = Follower(
-            self.struct, unit, self.hazards, self.seen, self._rows(np.uint32), terms.warps, math.prod(terms.cluster)
-        )
+            self.struct, unit, self.hazards, self.seen, terms.warps, math.prod(terms.cluster),
+            self.setup.code.clean_clusters,
+        )  # fmt: skip
         self.follower.handoffs = [] if self.setup.handoffs else None
         self.async_listener = LISTENER(self.follower.event)
-        self.struct.follows = 1
+        self.struct.follows, self.struct.shared_granule = 1, unit.shared_granule_log2
         self.struct.on_async = ctypes.cast(self.async_listener, ctypes.c_void_p).value
 
     def listen(self, *, partial: bool, most_steps: int) -> None:

@@ -25,7 +25,8 @@ NEEDED_VARIABLES: tuple[str, ...] = ()
 
 # ---------------------------------------------------------------- address space
 
-_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+_NORESERVE = 0x40 if sys.platform == "darwin" else 0x4000
+"""MAP_NORESERVE, which Python has from 3.13 on. Linux's number asks macOS for a mapping that must not be written."""
 _MADV_REMOVE = 9
 _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,7 +60,11 @@ def release(address: int, nbytes: int) -> None:
 def discard(address: int, nbytes: int) -> None:
     """Give back the pages that lie whole in a stretch backed by a file; it reads as zeros afterwards."""
     first = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
-    _libc.madvise(first, (address + nbytes - first) // mmap.PAGESIZE * mmap.PAGESIZE, _MADV_REMOVE)
+    most = max(address + nbytes - first, 0) // mmap.PAGESIZE * mmap.PAGESIZE
+    if sys.platform == "linux":
+        _libc.madvise(first, most, _MADV_REMOVE)
+    else:  # that number means something else there: the pages are kept
+        ctypes.memset(first, 0, most)
 
 
 # ---------------------------------------------------------------- this process
@@ -119,13 +124,14 @@ def die_with_parent(parent: int, *, by_signal: bool = True, stdin: int | None = 
     """End at once when process `parent` is gone, in the middle of whatever this one does.
 
     Linux's signal follows the thread that started this process: `by_signal` says that it lives as long as its process.
-    `stdin`: a pipe whose other end the parent holds, which tells it everywhere. Without either the process looks.
+    `stdin`: a pipe whose other end the parent holds, which tells it too. Without either, and where macOS's poll tells
+    nothing of a pipe from which nothing is asked, the process looks.
     """
     if by_signal and sys.platform == "linux":
         _libc.prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
     if os.getppid() != parent or parent == 1:
         os._exit(1)
-    if stdin is not None:
+    if stdin is not None and sys.platform == "linux":
         _thread.start_new_thread(_watch_pipe, (stdin,))
     elif not (by_signal and sys.platform == "linux"):
         _thread.start_new_thread(_watch_parent, (parent,))

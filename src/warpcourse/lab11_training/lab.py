@@ -87,8 +87,8 @@ def mean_loss(
 
 
 LAB = "lab11_training"
-TINY = Settings(epochs=3, batch=32, seed=1, optimizer=Sgd(rate=0.05))
-TINY_IMAGES = 640
+TINY = Settings(epochs=3, batch=16, seed=1, optimizer=Sgd(rate=0.05))
+TINY_IMAGES, TINY_TESTED = 320, 100
 GUESSING = {"guessing among 10": math.log(10)}
 """What a network's loss is that knows nothing."""
 FALLS_TO = 1 / 3
@@ -138,7 +138,9 @@ class _NoNumber(Exception):
     """The loss is no number any more; ends a run from inside."""
 
 
-def tiny_run(kernels: Kernels, *, settings: Settings = TINY, images: int = TINY_IMAGES, tested: int = 500) -> TinyRun:
+def tiny_run(
+    kernels: Kernels, *, settings: Settings = TINY, images: int = TINY_IMAGES, tested: int = TINY_TESTED
+) -> TinyRun:
     """Train LeNet-5 on some of the digits and draw the loss while it falls; a kernel's fault ends it with a word."""
     data, layers = load(), training_network("lenet5", kernels.device.name)
     train = Split(data.train.images[:images], data.train.labels[:images])

@@ -26,12 +26,12 @@ from warpschool.show.table import Table, small_table
 
 LAB = "lab12_split_channels/"
 RECORDED = "split_channels_*.json"
-_STEPS = (
+STEPS = (
     "01_register_tile", "02_block_tile", "03_staged_store", "04_split_c_warp", "05_split_c_block", "06_split_c_grid",
 )  # fmt: skip
 
 
-def loads(problem: Convolution, steps: Sequence[str] = _STEPS, *, device: str = "sim") -> Table:
+def loads(problem: Convolution, steps: Sequence[str] = STEPS, *, device: str = "sim") -> Table:
     """What the student's own steps load for each multiply-add, and the thesis's figures 4.6 and 5.2 at their tiles."""
     rows = []
     for step in steps:

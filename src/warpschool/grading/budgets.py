@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+
+import numpy as np
+import numpy.typing as npt
 
 from ptxsim.limits import WARP
 from warpschool.counters import ratio
@@ -11,6 +15,8 @@ from warpschool.harness.launcher import RunResult
 
 FULL_REQUEST_BYTES = WARP * 16
 """What a warp moves with one instruction if every lane moves the 16 bytes that an instruction can."""
+_LOADS = ("load", "copy")
+"""Kinds of requests that read an array: plain ones, and those of cp.async."""
 REGISTERS_PER_SM = 65_536
 _COPIED = 0.9
 MOST_SPILLED = 64
@@ -68,6 +74,18 @@ def require_lanes(kernel: Submission, run: RunResult, *, least: float = WARP / 2
     for launch in run.launches:
         lanes = ratio(launch.counters.thread_instructions, launch.counters.warp_instructions)
         kernel.at_least(lanes, least, f"lanes at work in each instruction of {launch.kernel}")
+
+
+def require_read_once(
+    kernel: Submission, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *names: str, block: int
+) -> None:
+    """Raise Judgement (PERF) if a block loads a byte of one of these arrays more than once from global memory."""
+    requests = kernel.requests(sizes, arrays, block=block)
+    for name in names:
+        loads = [one for one in requests if one.space == "global" and one.array == name and one.kind in _LOADS]
+        touched = [one.offsets[one.lanes][:, None] + np.arange(one.nbytes) for one in loads]
+        loaded = np.concatenate([part.ravel() for part in touched]) if touched else np.zeros(0, np.int64)
+        kernel.within(len(loaded), len(np.unique(loaded)), f"bytes of {name} that a block loads", unit="bytes")
 
 
 def require_products(kernel: Submission, run: RunResult, count: int, *, share: float = 0.9) -> None:

@@ -57,13 +57,15 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
         raise GradingError(f"{step} has no grader")
     built = ProgramFile.from_dict(job["program"]) if job.get("program") else None
     recorder = plugin.CriteriaRecorder(plugin.GradingSetup(
-        base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"], built
+        base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"], built,
+        until_wrong=job.get("until_wrong", False),
     ))  # fmt: skip
     folder = str(step.grader.parent)
     options = [
         "--noconftest", "--rootdir", folder, "--confcutdir", folder, "-c", os.devnull, "--assert=plain",
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=short", "-q",
     ]  # fmt: skip
+    options += ["--maxfail=1"] if job.get("until_wrong") else []
     with course.adopted():  # graders find the modules of this course's labs, and no other's
         code = pytest.main([str(step.grader), *options], plugins=[plugin, recorder])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED):

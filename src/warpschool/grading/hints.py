@@ -176,6 +176,13 @@ _OF_CAUSE: Mapping[str, Hints] = {
         "Look at start values and biases: a sum that begins with something, a term outside of the loop.",
         "sum = 0; add every term once; add the bias once",
     ),
+    "rounded": (
+        "The numbers are nearly right, and too far off for rounding in the types that the step names. Which number "
+        "has fewer digits than they have?",
+        "A sum in `half` loses a little with each term; a float that goes through `half` or a fast intrinsic does "
+        "once. Where the terms are many, one that is left out looks like this too.",
+        "float sum = 0.0f;   sum += __half2float(a) * __half2float(b);   to half once, at the store",
+    ),
     "truncated": (
         "The results have lost what stands behind the point. Where does a number become an int?",
         "A variable or return type `int`, a division of two ints, or a cast; `1 / 4` is 0.",

@@ -54,6 +54,8 @@ class GradingSetup:
     secret: str = ""
     program: ProgramFile | None = None
     """what was built of the source, where the step is a program"""
+    until_wrong: bool = False
+    """whether the check ends with the first criterion that is not met"""
 
 
 Tested = Submission | ProgramSubmission
@@ -395,8 +397,10 @@ class CriteriaRecorder(_Outcomes):
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
-        """The criteria in their order, whether they were run or not."""
-        return without_false_budgets([self._told(key, info) for key, info in self._infos.items()])
+        """The criteria in their order, whether they were run or not: of a check that stops early, those that it ran."""
+        stopped = self.setup.until_wrong and self.whole is None
+        asked = ((key, info) for key, info in self._infos.items() if not stopped or self._outcomes[key])
+        return without_false_budgets([self._told(key, info) for key, info in asked])
 
     def _told(self, key: tuple[Path, str], info: CriterionInfo) -> Criterion:
         if self.whole is not None:

@@ -169,16 +169,17 @@ def check(
 
 def check_source(
     step: Step, source: Source, *, device: str = "auto", seed: int | None = None, limits: Limits = _USUAL_LIMITS,
-    secret: str = "", is_own: bool = False,
+    secret: str = "", is_own: bool = False, until_wrong: bool = False,
 ) -> Result:  # fmt: skip
     """Grade a source that has been found already; see `check`.
 
     `is_own`: of whoever asks, so that a warm process may do it; what others hand in gets a new interpreter.
+    `until_wrong`: stop at the first criterion that is not met; the result has none behind it, and is nobody's grade.
 
     A crash is run again. One that comes back, and does not with the step's own reference, is the submission's.
     """
     try:
-        first = _attempt(step, source, device, seed, limits, secret, is_own=is_own)
+        first = _attempt(step, source, device, seed, limits, secret, is_own=is_own, until_wrong=until_wrong)
     except (ToolMissing, GradingError) as lacking:
         if is_own or not step.is_program:
             raise
@@ -201,8 +202,9 @@ class _Attempt:
 
 
 def _attempt(
-    step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str, *, is_own: bool = False
-) -> _Attempt:
+    step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str, *, is_own: bool = False,
+    until_wrong: bool = False,
+) -> _Attempt:  # fmt: skip
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
     chosen = get_device("sim" if step.is_program else device)
@@ -211,7 +213,7 @@ def _attempt(
         "device_text": chosen.description, "seed": DEFAULT_SEED if seed is None else int(seed),
         "secret": secret_of(secret, step.name), "cases": cases_of(secret),
         "about": {"name": source.name, "sha256": source.sha256, "origin": source.origin},
-        "limits": asdict(limits), "source": base64.b64encode(source.data).decode(),
+        "limits": asdict(limits), "source": base64.b64encode(source.data).decode(), "until_wrong": until_wrong,
     }  # fmt: skip
     with contextlib.ExitStack() as opened:
         if step.is_program:

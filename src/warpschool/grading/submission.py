@@ -38,6 +38,7 @@ from warpschool.grading.verdicts import Case, Judgement, Verdict, judge, readabl
 from warpschool.harness.compare import Comparison, compare, is_poison, tolerance_for
 from warpschool.harness.launcher import Program, RunResult
 from warpschool.harness.source import MAX_SOURCE_BYTES
+from warpschool.inspect.accesses import WarpRequest, trace
 
 _MOST_MEASURED = 8
 _MOST_WARNINGS = 8
@@ -55,14 +56,16 @@ LAUNCH_LIMIT = 1 << 10
 KERNEL_LIMIT, TRANSLATION_LIMIT = 15_000, 40_000
 """Instructions of one kernel with its calls inlined, and of all that is translated for a check: a kernel counts anew
 for each shape of its blocks and each value of its constants. Graded cases need 5,000 and 16,000."""
-ENDLESS_WORK = 1 << 23
-"""Instructions of warps, or other work that takes as long, that any launch may do: in at most a second."""
-MOST_ENDLESS_WORK = 1 << 25
-GENEROUS = 64
+ENDLESS_WORK = 1 << 21
+"""Instructions of warps, or other work that takes as long, that any launch may do: in a quarter of a second. A long
+kernel that is let run on is compiled, which takes longer than all that it does until then."""
+MOST_ENDLESS_WORK = 1 << 24
+GENEROUS, _LEAST_GENEROUS = 64, 4
 """A launch that executes more than `ENDLESS_WORK` is endless once it has executed this many times the instructions
-that the reference's whole run on the same inputs takes; at `MOST_ENDLESS_WORK` twice as many are enough."""
-_MOST_GROWTH = 64
-"""Steps are allowed little by little, since what one of them costs is not known before: so many times as many."""
+that the reference's whole run on the same inputs takes; beyond `MOST_ENDLESS_WORK` the smaller number is enough."""
+_MOST_GROWTH, _GROWTH_UNKNOWN = 64, 2
+"""Steps are allowed little by little, since what one of them costs is not known before: so many times as many, and
+fewer where nothing has been counted yet."""
 
 _ORDERS = (1, 2)
 """Seeds of the orders in which a run is repeated whose outcome could depend on it."""
@@ -102,11 +105,15 @@ _COSTS = {
 An instruction of a warp that computes takes a thirtieth of that, one that accesses memory at scattered places ten
 times as long; a followed box of a tensor takes two ms.
 """
+_COUNTED = (*_COSTS, "tensor_instructions")
+_WARPGROUP_COST = 1024
+"""The same for a matrix product of a warpgroup, in each of its warps: which bytes it reads is followed."""
 
 
-def _work(counted: Mapping[str, int]) -> int:
-    """Instructions of warps that take as long as what was counted."""
-    return round(sum(cost * counted.get(name, 0) for name, cost in _COSTS.items()))
+def _work(counted: Mapping[str, int], *, in_warpgroups: bool = False) -> int:
+    """Instructions of warps that take as long as what was counted; `in_warpgroups`: its matrix products are wgmma."""
+    followed = _WARPGROUP_COST * counted.get("tensor_instructions", 0) if in_warpgroups else 0
+    return followed + round(sum(cost * counted.get(name, 0) for name, cost in _COSTS.items()))
 
 
 class _Work:
@@ -175,7 +182,8 @@ class _Metered(Program):
         """
         left, launches = self._work.left, self._work.launches
         allowed = ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
-        a_turn = self.module.ptx.count(";") + _COSTS["bulk_copies"] * self.module.ptx.count("cp.async.bulk.tensor")
+        ptx = self.module.ptx
+        a_turn = ptx.count(";") + _COSTS["bulk_copies"] * ptx.count("cp.async.bulk.tensor")
         steps = max(1, min(STEP_LIMIT, int(ENDLESS_WORK // max(1, a_turn))))
         while True:
             try:
@@ -184,16 +192,22 @@ class _Metered(Program):
                 if self._work.left < 0:
                     raise
                 self._work.left, self._work.launches = left, launches  # what ran before that launch runs again
-                done = _work(error.counted)
+                done = self.worked(error.counted)
                 if done >= allowed and not self._work.endless_line:
                     needed = reference_work()
-                    allowed = max(2 * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
+                    allowed = max(_LEAST_GENEROUS * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
                 if done >= allowed or steps == STEP_LIMIT:
                     self._work.left = max(0, left - done)
                     self._work.endless_line = self._work.endless_line or error.line
                     raise
-                growth = min(_MOST_GROWTH, allowed // max(1, done) + 1)
+                growth = min(_MOST_GROWTH, allowed // done + 1) if done else _GROWTH_UNKNOWN
                 steps = min(STEP_LIMIT, max(2, growth) * steps)
+
+    def worked(self, counted: Mapping[str, int] | Counters) -> int:
+        """`_work` of what this program has done."""
+        if isinstance(counted, Counters):
+            counted = {name: getattr(counted, name) for name in _COUNTED}
+        return _work(counted, in_warpgroups="wgmma.mma_async" in self.module.ptx)
 
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]
@@ -213,11 +227,11 @@ class _Metered(Program):
             advice = "Do macros change names or types?"
             raise EntryError(what, file=plan.contract.name, line=launch.line, next_step=advice) from error
         except StepLimitExceeded as error:
-            if _work(error.counted) < self._work.left:
+            if self.worked(error.counted) < self._work.left:
                 raise  # more steps may be allowed
             self._work.left = -1
             raise StepLimitExceeded(self._work.exhausted, file=error.file, line=error.line) from error
-        self._work.left -= _work({name: getattr(done.counters, name) for name in _COSTS})
+        self._work.left -= self.worked(done.counters)
         if self._work.left < 0:
             raise StepLimitExceeded(self._work.exhausted, file=plan.contract.name, line=launch.line)
         return done
@@ -356,6 +370,21 @@ class Submission:
         """Return registers, shared and local bytes and spills of each kernel, as ptxas assigns them."""
         return dict(self._guarded(lambda: resource_usage(self.source, name=self.name, arch=arch)))
 
+    def requests(
+        self, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], *, block: int
+    ) -> tuple[WarpRequest, ...]:
+        """Return what the lanes of one block touch, of each launch that has so many blocks.
+
+        Raises Judgement (PERF) for a kernel that orders its warps by atomics, fences or printf: one block cannot be
+        followed then.
+        """
+        try:
+            return self._guarded(lambda: trace(self.contract, sizes, arrays, block=block)).accesses
+        except Judgement as judgement:
+            if isinstance(judgement.__cause__, ArgumentError):
+                raise Judgement(Verdict.PERF, f"cannot be counted: {judgement.__cause__.message}") from judgement
+            raise
+
     def within(self, actual: float, limit: float, what: str, *, unit: str = "", line: int = 0) -> None:
         """Raise Judgement (PERF) unless `actual <= limit`; NaN, "nothing to measure", is over every limit."""
         seen = f"{what}: {_amount(actual, unit)}; at most {_amount(limit, unit)}"
@@ -442,17 +471,22 @@ class Submission:
         self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike],
         constants: Mapping[str, int] | None, **simulator: Any,
     ) -> RunResult:  # fmt: skip
+        program = self._program(device, constants)
+        run = self._guarded(lambda: self._ran(program, sizes, arrays, constants, simulator))
+        if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
+            found = ((_atomics(counters), line) for line, counters in run.lines.items())
+            self._atomics = max(self._atomics, *found)
+        return run
+
+    def _program(self, device: str, constants: Mapping[str, int] | None) -> Program:
+        """The file compiled for a device and some constants; made once."""
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
             self._programs[key] = (
                 _Metered(self.contract, self._work, constants=constants) if device == "sim"
                 else Program(self.contract, device=device, constants=constants)
             )  # fmt: skip
-        run = self._guarded(lambda: self._ran(self._programs[key], sizes, arrays, constants, simulator))
-        if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
-            found = ((_atomics(counters), line) for line, counters in run.lines.items())
-            self._atomics = max(self._atomics, *found)
-        return run
+        return self._programs[key]
 
     def _wrong(self, run: RunResult, result: Comparison, got: np.ndarray, *, note: str) -> Judgement:
         """The judgement for wrong elements: what they have in common, and whence that may come."""
@@ -513,9 +547,11 @@ class Submission:
         """
         if self.reference is None:
             return ENDLESS_WORK
+        reference = self.reference()
         try:
-            counters = self.reference()._run("sim", sizes, arrays, constants, check=False).counters
-            return _work({name: getattr(counters, name) for name in _COSTS})
+            counters = reference._run("sim", sizes, arrays, constants, check=False).counters
+            program = reference._program("sim", constants)
+            return program.worked(counters) if isinstance(program, _Metered) else ENDLESS_WORK
         except Judgement:
             return ENDLESS_WORK
 

@@ -291,7 +291,7 @@ def is_poison(array: np.ndarray) -> Mask:
 
 CAUSES = (
     "transposed", "shifted-row", "shifted", "reversed", "unwritten", "nan", "infinite", "zero", "factor", "offset",
-    "truncated", "constant", "edge", "place", "",
+    "rounded", "truncated", "constant", "edge", "place", "",
 )  # fmt: skip
 """What wrong elements may have in common; "edge" and "place" say where they stand, "" is nothing that is known."""
 
@@ -381,6 +381,10 @@ def _common_value(actual: np.ndarray, expected: np.ndarray, bad: Mask) -> tuple[
     return *_relation(got, wanted), bad
 
 
+_NO_FACTOR, _CLOSE = 5e-4, 1e-2
+"""A factor so near to 1 is none; values that are off by no more than this part of themselves are close."""
+
+
 def _relation(got: np.ndarray, wanted: np.ndarray) -> tuple[str, str]:
     """Return the cause and the factor, the offset or the constant that explains all values, or ""."""
     if np.all(np.isfinite(got)):
@@ -388,11 +392,13 @@ def _relation(got: np.ndarray, wanted: np.ndarray) -> tuple[str, str]:
             return "truncated", "cut off to whole numbers"
         if np.all(wanted != 0) and np.ptp(wanted) > 0:
             factor, spread = _middle(got / wanted)
-            if spread <= 1e-3 * abs(factor):
+            if spread <= 1e-3 * abs(factor) and abs(factor - 1) > max(spread, _NO_FACTOR):
                 return "factor", f"off by a factor of {factor:.4g}"
         offset, spread = _middle(got - wanted)
         if offset and np.ptp(wanted) > 10 * spread and spread <= 1e-3 * abs(offset):
             return "offset", f"off by {offset:+.4g}"
+        if np.all(wanted != 0) and (far := float(np.max(np.abs(got / wanted - 1)))) <= _CLOSE:
+            return "rounded", f"close to what is right: off by at most {100 * far:.2g} %"
     is_one = got.size > 3 and np.all(got == got[0])
     return ("constant", f"the same value, {got[0]:.7g}, everywhere") if is_one else ("", "")
 

@@ -43,8 +43,12 @@ def issue_exhibit(timeline: IssueTimeline, scheduler: int = 0) -> Exhibit:
         f"{timeline.kernel} on one multiprocessor of {timeline.gpu}, predicted", _finding(timeline, scheduler, own),
         tuple(views), (_states(timeline, own), _issued(own)),
         note=f"A model's prediction, no measurement: {timeline.warps_per_block} warps make a block, "
-        f"{timeline.warps // timeline.warps_per_block} blocks are there at a time. {timeline.case}".strip(),
+        f"{_blocks_there(timeline.warps // timeline.warps_per_block)} at a time. {timeline.case}".strip(),
     )  # fmt: skip
+
+
+def _blocks_there(count: int) -> str:
+    return "1 block is there" if count == 1 else f"{count} blocks are there"
 
 
 def _finding(timeline: IssueTimeline, scheduler: int, own: list[Issue]) -> str:

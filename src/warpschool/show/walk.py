@@ -31,8 +31,10 @@ from warpschool.show.table import Table
 WAYS = ("barrier", "line", "turn", "launch", "lane", "warp", "block")
 MOST = 24
 _WIDTH, _GAP, _TOP = 904, 34, 40
-_LARGEST, _SMALLEST = 18.0, 0.75
+_LARGEST, _LEGIBLE, _SMALLEST = 18.0, 3.0, 0.75
 _WORDS = 32
+_LETTER = 7.5
+"""the width of a letter of a title"""
 _HIGHEST = 420
 _LONGEST = 90
 
@@ -44,7 +46,7 @@ Touched = dict[tuple[str, str], npt.NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class _Grid:
-    """How an array is laid out: in planes of `high` rows and `plane` columns, which lie in rows themselves."""
+    """How an array is laid out: in `planes` planes of `high` rows and `plane` columns, which lie in rows themselves."""
 
     name: str
     rows: int
@@ -52,6 +54,15 @@ class _Grid:
     high: int
     plane: int
     item_bytes: int
+    planes: int = 1
+    is_shared: bool = False
+
+    @property
+    def title(self) -> str:
+        """Its name and shape."""
+        if self.is_shared:
+            return f"{self.name}, {self.high} rows of {self.plane} banks"
+        return f"{self.name}  {self.high} x {self.plane}" + (f", {self.planes} planes" if self.planes > 1 else "")
 
     def places(self, elements: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The row and column of each element."""
@@ -118,13 +129,20 @@ def _grids(plan: Plan, requests: Sequence[WarpRequest]) -> dict[str, _Grid]:
         array = plan.arrays.get(name)
         if array is not None and array.shape:
             *down, across, high, wide = (1, 1, 1, *array.shape)[-max(3, len(array.shape)) :]
-            size = math.prod(down) * high, across * wide
-            found[name] = _Grid(name, *size, high, wide, array.dtype.itemsize)
+            planes, beside = math.prod(down) * across, _beside(across, wide)
+            size = -(-planes // beside) * high, beside * wide
+            found[name] = _Grid(name, *size, high, wide, array.dtype.itemsize, planes)
         else:
             end = max(int(r.offsets.max()) + r.nbytes for r in own)
             rows = -(-end // (_WORDS * WORD_BYTES))
-            found[name] = _Grid(name or "shared memory", rows, _WORDS, rows, _WORDS, WORD_BYTES)
+            found[name] = _Grid(name or "shared memory", rows, _WORDS, rows, _WORDS, WORD_BYTES, is_shared=True)
     return found
+
+
+def _beside(across: int, wide: int) -> int:
+    """How many planes stand in a row: all, or a part where an element would be too small to see."""
+    most = max(1, int((_WIDTH - 2 * _GAP) / (wide * _LEGIBLE)))
+    return across if across <= most else max(n for n in range(1, most + 1) if across % n == 0)
 
 
 def _parts(kept: Sequence[WarpRequest], lane: int | None) -> list[Part]:
@@ -208,7 +226,8 @@ def _label(contract: Contract, key: tuple[str, int], by: str) -> str:
         return f"line {number}: {code}" if len(code) < _LONGEST else f"line {number}"
     if by == "launch":
         return f"{kernel}, launch {number + 1}"
-    return f"{kernel}, behind {number} barriers" if number else f"{kernel}, before the first barrier"
+    barriers = "1 barrier" if number == 1 else f"{number} barriers"
+    return f"{kernel}, behind {barriers}" if number else f"{kernel}, before the first barrier"
 
 
 # ---------------------------------------------------------------- words
@@ -223,7 +242,8 @@ def _told(scene: _Scene) -> str:
     for (name, kind), counts in scene.now.items():
         distinct, touches = int((counts > 0).sum()), int(counts.sum())
         often = f", each {touches / distinct:.3g} times" if touches > distinct else ""
-        parts.append(f"{name or 'shared memory'}: {distinct:,} elements {_DONE[kind]}{often}")
+        elements = "1 element" if distinct == 1 else f"{distinct:,} elements"
+        parts.append(f"{name or 'shared memory'}: {elements} {_DONE[kind]}{often}")
     return "; ".join(parts) or "nothing"
 
 
@@ -286,7 +306,7 @@ def _placed(grids: Sequence[_Grid], cell: float) -> tuple[dict[str, tuple[float,
     """Array -> its upper left corner, and the height of all."""
     places, x, y, row = {}, 12.0, float(_TOP), 0.0
     for grid in grids:
-        wide = max(grid.columns * cell, 90.0)
+        wide = max(grid.columns * cell, _LETTER * len(grid.title))
         if x > 12.0 and x + wide > _WIDTH - 12:
             x, y, row = 12.0, y + row + _GAP, 0.0
         places[grid.name] = (x, y)
@@ -296,10 +316,9 @@ def _placed(grids: Sequence[_Grid], cell: float) -> tuple[dict[str, tuple[float,
 
 def _draw(svg: Svg, scene: _Scene, name: str, grid: _Grid, place: tuple[float, float], cell: float) -> None:
     x, y = place
-    across, down = grid.columns // grid.plane, grid.rows // grid.high
-    many = f", {across * down} planes" if across * down > 1 else ""
-    svg.text(x, y - 8, f"{grid.name}  {grid.high} x {grid.plane}{many}", "b")
-    for plane in range(across * down):
+    across = grid.columns // grid.plane
+    svg.text(x, y - 8, grid.title, "b")
+    for plane in range(grid.planes):
         left, top = plane % across * grid.plane * cell, plane // across * grid.high * cell
         svg.rect(x + left, y + top, grid.plane * cell, grid.high * cell, "o")
     for kind in ("load", "store"):

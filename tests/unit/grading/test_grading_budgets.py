@@ -11,6 +11,7 @@ from warpschool.grading.budgets import (
     require_barriers,
     require_lanes,
     require_products,
+    require_read_once,
     require_registers,
     require_wide,
     shared_bytes_of_blocks,
@@ -48,6 +49,26 @@ def test_shared_memory_of_all_blocks_is_static_and_dynamic():
 
 def test_barriers_of_a_block():
     assert barriers_per_block(ran()[1]) == 2
+
+
+def test_what_a_block_reads_again_is_told():
+    sizes = {"n": 1024}
+    for store, again in ((WIDE, 0), (f"{WIDE} if (n < 0 || x[4 * i] > 2) y[i] = 0;", 4 * 64)):
+        kernel, _ = ran(store)
+        arrays = kernel.inputs(sizes, np.random.default_rng(0))
+        if not again:
+            require_read_once(kernel, sizes, arrays, "x", block=3)
+            continue
+        with pytest.raises(Judgement, match=f"bytes of x that a block loads: {1024 + again:,} bytes; at most 1,024"):
+            require_read_once(kernel, sizes, arrays, "x", block=3)
+
+
+def test_a_block_that_cannot_be_followed_is_told():
+    kernel, _ = ran(f"__threadfence(); {WIDE}")
+    arrays = kernel.inputs({"n": 1024}, np.random.default_rng(0))
+    with pytest.raises(Judgement, match="cannot be counted: k orders its warps") as caught:
+        require_read_once(kernel, {"n": 1024}, arrays, "x", block=0)
+    assert caught.value.verdict is Verdict.PERF
 
 
 def test_one_lane_at_a_time_is_too_few():

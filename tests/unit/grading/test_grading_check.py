@@ -13,6 +13,7 @@ from warpschool.course import Course
 from warpschool.errors import CourseError, DeviceUnavailable, GradingError
 from warpschool.grading import cell, criteria_of, find_source, personal_copy
 from warpschool.grading.limits import Limits
+from warpschool.grading.runner import check_source
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness import source as sources
 
@@ -82,6 +83,22 @@ def test_a_right_kernel_is_accepted_with_equal_bytes(make):
     assert {"warpschool", "content", "nvrtc", "arch", "device", "isolation"} <= set(result.provenance)
     assert check().to_json() == result.to_json()
     assert json.loads(result.to_json())["verdict"] == "AC"
+
+
+def test_a_check_that_looks_for_one_fault_stops_there(make, tmp_path):
+    make()
+    step = Course(tmp_path).step(STEP)
+    for text, found in (
+        (KERNEL, ["AC", "AC"]),
+        (KERNEL.replace("2 * x", "3 * x"), ["WA"]),
+        (KERNEL.replace("2 * x[i]", "x[i] + x[n - 1 - i]"), ["WA"]),
+    ):
+        source = sources.Source(text.encode(), step.file_name, "given source")
+        result = check_source(step, source, device="sim", is_own=True, until_wrong=True)
+        assert verdicts(result) == found
+        assert (result.verdict is Verdict.AC) is (text == KERNEL)
+    broken = sources.Source(KERNEL.replace(";", "", 1).encode(), step.file_name, "given source")
+    assert check_source(step, broken, device="sim", is_own=True, until_wrong=True).verdict is Verdict.CE
 
 
 def test_every_criterion_has_its_own_verdict(make):

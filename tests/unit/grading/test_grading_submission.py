@@ -192,6 +192,15 @@ def test_an_endless_loop_ends_by_what_its_turns_cost(kind):
     assert accesses < submission.ENDLESS_WORK // 4, "each of them counts several times"
 
 
+def test_products_of_warpgroups_cost_what_following_them_takes():
+    counted = {"tensor_instructions": 10, "warp_instructions": 10}
+    assert submission._work(counted) == 10
+    assert submission._work(counted, in_warpgroups=True) > 1000 * submission._work(counted)
+    reference = load(STEP)
+    assert "wgmma" not in reference._program("sim", None).module.ptx
+    assert reference._program("sim", None).worked(counted) == 10
+
+
 def test_the_gravest_hazard_speaks():
     found = judgement(run, "t[threadIdx.x] = 0; if (i < n) y[i] = t[threadIdx.x ^ 32];\n    y[i + 64] = 1;")
     assert found.verdict is Verdict.OOB

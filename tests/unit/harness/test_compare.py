@@ -153,6 +153,8 @@ EVERYWHERE = (slice(None), slice(None))
         (put((np.arange(48), np.arange(48)), 0), "zero: the diagonal"),
         (scaled(EVERYWHERE, 2), "off by a factor of 2: every element"),
         (scaled(np.s_[60:], -1), "off by a factor of -1: all rows from 60 on"),
+        (lambda got: got * (1 + 1e-4 * np.resize([-1, 0, 1], got.shape)), "close to what is right: off by at most"),
+        (lambda got: got.astype(np.float16).astype(np.float32), "close to what is right: off by"),
         (lambda got: got + np.float32(0.5), "off by +0.5: every element"),
         (lambda got: np.ascontiguousarray(got.T).reshape(got.shape), "transposed (element [row, column] holds"),
         (lambda got: np.roll(got, 1), "shifted by 1 element towards the end"),

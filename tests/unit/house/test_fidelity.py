@@ -172,13 +172,14 @@ def test_only_what_has_changed_since_a_record_needs_a_gpu(fidelity, tmp_path, mo
 def test_every_recorded_difference_has_its_reason():
     rows = json.loads((BENCHMARKS / "results" / "fidelity_h200.json").read_text("utf-8"))["launches"]
     labs = {row["case"][:5] for row in rows if row["group"] == "references"}
-    assert labs >= {f"lab{k:02}" for k in range(14)}  # later labs come with the next record
+    assert labs >= {f"lab{k:02}" for k in range(17) if k != 14}  # lab 14 has programs
     found = [(row, fidelity_page.reason(row, *difference)) for row, *difference in fidelity_page._differences(rows)]
     assert found and [row["case"] for row, key in found if key not in fidelity_page.WHY] == []
     for row in rows:
         if row["group"] == "references":
             counted = (row["counters"][name] for name in fidelity_page.EXACT)
-            assert all(ours == theirs for ours, theirs in counted), row["case"]
+            sunk = fidelity_page.FEWER_LOADS.get(row["case"]) == "sunk"
+            assert sunk or all(ours == theirs for ours, theirs in counted), row["case"]
     conflict = {"shared_load_bank_conflicts": [0, 9], "arbitration_conflicts": [None, 8]}
     row = {"case": "lab99/one", "group": "references", "counters": conflict}
     assert fidelity_page.reason(row, "shared_load_bank_conflicts", 0, 9) == "", "more than arbitration explains"

@@ -1,4 +1,7 @@
-"""Imports every module of the three packages, then anew as on Windows; prints which of them Windows refuses."""
+"""Imports every module of the three packages, then anew where a stub plays a system; prints which are refused there.
+
+    python all_modules.py [macos_stub]
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,9 @@ import importlib
 import sys
 from pathlib import Path
 
-from windows_stub import pretend
-
 SOURCES = Path(__file__).resolve().parents[3] / "src"
 OURS = ("ptxsim", "warpschool", "warpcourse")
+
 
 def modules() -> list[str]:
     found = []
@@ -37,9 +39,11 @@ def main() -> None:
     here = importable(names)
     for name in [name for name in sys.modules if name.split(".")[0] in OURS]:
         del sys.modules[name]
-    pretend()
+    stub = importlib.import_module(sys.argv[1] if len(sys.argv) > 1 else "windows_stub")
+    stub.pretend()
+    system = {"win32": "windows"}.get(sys.platform, "posix")
     there = importable([name for name in names if name != "ptxsim.system.posix"])
-    there |= importable(["ptxsim.system.windows"])
+    there |= importable([f"ptxsim.system.{system}"])
     for name, said in there.items():
         if said and not here.get(name):
             print(name, said)

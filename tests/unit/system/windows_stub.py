@@ -1,11 +1,9 @@
-"""Python as on Windows, as far as Linux can play it: `python windows_stub.py [-I -S -B -P] FILE|-m MODULE ARGUMENTS`.
+"""Python as on Windows, as far as Linux can play it: started as `played` says.
 
 Modules, functions and constants that Windows lacks are taken away, `sys.platform` says win32, and the functions of
 kernel32 that `ptxsim.system.windows` calls are played with what Windows demands of their arguments: reserved memory
 that is not committed faults, a taken address is refused, structures have their sizes, a job whose handle is closed ends
 its processes. Child processes are started through this file again. What Windows itself does is not tested by this.
-
-The libraries that a check needs are imported before, as Linux has them.
 """
 
 from __future__ import annotations
@@ -17,14 +15,13 @@ import importlib
 import io
 import os
 import resource
-import runpy
-import stat
 import struct
 import subprocess
 import sys
-import tempfile
 import types
 from typing import ClassVar
+
+from played import play
 
 LACKING = {
     "os": (
@@ -41,11 +38,6 @@ LACKING = {
     "mmap": "MAP_PRIVATE MAP_ANONYMOUS MAP_SHARED MAP_NORESERVE PROT_READ PROT_WRITE",
 }  # fmt: skip
 NO_MODULES = ("fcntl", "resource", "termios", "pwd", "grp", "pty", "tty", "syslog")
-LIBRARIES = (
-    "numpy", "numpy.random", "numpy.testing", "llvmlite.binding", "llvmlite.ir", "rich.console", "rich.live",
-    "rich.markdown", "rich.progress", "typer", "pytest", "_pytest.debugging", "elftools.elf.elffile", "multiprocessing",
-    "concurrent.futures", "webbrowser", "asyncio", "importlib.metadata", "cuda.pathfinder", "zipfile",
-)  # fmt: skip
 
 REAL_SETRLIMIT, REAL_KILL, REAL_GROUP = resource.setrlimit, os.kill, os.killpg
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -204,35 +196,5 @@ def pretend() -> None:
     sys.platform = "win32"
 
 
-def python_like_this(folder: str) -> str:
-    """A program that starts Python so."""
-    path = os.path.join(folder, "python.exe")
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f'#!/bin/sh\nexec "{sys.executable}" "{os.path.abspath(__file__)}" "$@"\n')
-    os.chmod(path, stat.S_IRWXU)
-    return path
-
-
-def main() -> None:
-    words = sys.argv[1:]
-    bare = "-S" in words[:4]
-    while words[0] in ("-I", "-S", "-B", "-P"):
-        words.pop(0)
-    if not bare:
-        for name in LIBRARIES:
-            importlib.import_module(name)
-    with tempfile.TemporaryDirectory() as folder:
-        executable = python_like_this(folder)
-        pretend()
-        sys.executable = executable
-        is_module = words[0] == "-m"
-        sys.argv = words[is_module:]
-        sys.path.pop(0)
-        if is_module:
-            runpy.run_module(words[1], run_name="__main__", alter_sys=True)
-        else:
-            runpy.run_path(words[0], run_name="__main__")
-
-
 if __name__ == "__main__":
-    main()
+    play(__file__, pretend)

@@ -12,7 +12,7 @@ from functools import cache
 
 from ptxsim.codegen import floating
 from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
-from ptxsim.codegen.runtime import barriers, control, copies, heap, memory, races, textures
+from ptxsim.codegen.runtime import asynchronous, barriers, control, copies, heap, memory, races, textures
 
 
 def _module(functions: Iterable[RuntimeFunction]) -> tuple[str, tuple[str, ...]]:
@@ -54,5 +54,5 @@ def runtime_module() -> tuple[str, tuple[str, ...]]:
         barriers.block_barrier, control.enter, control.go_on, control.branch, races.look_shared,
         races.together_shared, races.together_global, races.race_shared, races.race_global, races.access_global,
         races.access_shared, memory.gather, memory.gather_quads, memory.scatter, races.load_global,
-        races.store_global,
+        races.store_global, asynchronous.async_tell,
     ))  # fmt: skip
