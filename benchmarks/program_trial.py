@@ -83,7 +83,7 @@ def run(listed: Path, results: Path, collection: str) -> None:
         name, _, folder = place.partition("@")
         if not name or name in done:
             continue
-        command = [sys.executable, __file__, "one", folder or ".", *rest]
+        command = [sys.executable, __file__, "one", "--", folder or ".", *rest]
         said = subprocess.run(command, capture_output=True, text=True)
         last = said.stdout.rpartition("\n@@")[2]
         row = json.loads(last) if last else {"kind": "broken", "said": said.stderr[-1500:]}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
     from ptxsim.memory import Allocation as Allocation, Memory as Memory
     from ptxsim.module import Module as Module, SimKernel as SimKernel, parse as parse, prepare as prepare
     from ptxsim.oracle import MemoryRequest as MemoryRequest, Watcher as Watcher, trace as trace
-    from ptxsim.record import LaunchRecord as LaunchRecord, Touched as Touched
+    from ptxsim.record import LaunchRecord as LaunchRecord, Reach as Reach, Touched as Touched
     from ptxsim.run.threads import launching_thread as launching_thread
     from ptxsim.run.worker import available_threads as available_threads
     from ptxsim.syntax.program import source_name as source_name

@@ -339,7 +339,7 @@ _TABLE: list[Row] = [
                       "order": Order.PINS}),
     }, **_MATRIX),
     *_rows(TEXTURE, "9.7.10", {
-        "tex": "texture fetch: 1d, 2d, 3d, layered; filtered; from linear memory by an integer",
+        "tex": "texture fetch: 1d, 2d, 3d, cube, layered; filtered; from linear memory by an integer",
         "tld4": "texture gather: one component of the four texels around a place",
         "txq": ("texture query: width, height, depth, array_size, normalized_coords", {"accesses": ()}),
     }, pointer=Pointer.NOWHERE, accesses=(READS_OBJECT,), granule=4, order=Order.NOBODY),
@@ -408,7 +408,7 @@ BLACKWELL_GEFORCE = "an sm_120a GPU (Blackwell: GeForce RTX 50)"
 AMPERE = "an sm_80 or newer GPU (Ampere and later)"
 _TOO_NEW = "what is simulated ends with sm_90a"
 _NO_MIPMAPS = "textures have one level here"
-_NO_CUBES = "textures have one to three dimensions here, and layers"
+_FLAT_GATHERS = "gathers are from plain 2d textures here"
 _SPARSE = Refused("sparse tensor-core product", "products are dense here", AMPERE)
 _FORMATTED = Refused("formatted surface access", "surfaces are accessed by their bytes (.b)")
 _NOT_KEPT = Refused("query", "texture and surface objects do not keep it here")
@@ -416,7 +416,6 @@ _NEW_FLOATS = Refused("conversion of 4-, 6- and 8-bit floats", _TOO_NEW, BLACKWE
 _NEW_PRODUCT = Refused("tensor-core product of 4- to 8-bit floats", _TOO_NEW, BLACKWELL_GEFORCE)
 _LEVEL = Refused("texture fetch from a mipmap", _NO_MIPMAPS)
 _STACK_ROOM = Refused("run-time stack allocation", "how much local memory a thread has is fixed before it starts")
-_CUBE = Refused("fetch from a cubemap", _NO_CUBES)
 _MULTISAMPLED = Refused("fetch from a multisampled texture", "a texel has one sample here")
 
 REFUSED: dict[str, Refused] = {
@@ -427,8 +426,8 @@ REFUSED: dict[str, Refused] = {
     "sured": Refused("surface reduction", "surfaces are loaded and stored here"),
     **dict.fromkeys(("alloca", "stacksave", "stackrestore"), _STACK_ROOM),
     **dict.fromkeys(("tex.level", "tex.grad", "tex.base", "txq.level"), _LEVEL),
-    **dict.fromkeys(("tex.cube", "tex.acube", "tld4.cube", "tld4.acube"), _CUBE),
-    "tld4.a2d": Refused("gather from a layered texture", "gathers are from plain 2d textures here"),
+    "tld4.a2d": Refused("gather from a layered texture", _FLAT_GATHERS),
+    **dict.fromkeys(("tld4.cube", "tld4.acube"), Refused("gather from a cubemap", _FLAT_GATHERS)),
     **dict.fromkeys(("tex.2dms", "tex.a2dms", "txq.num_samples"), _MULTISAMPLED),
     "tex.v2": Refused("texture fetch of pairs of halves", "fetches give four values of 32 bits here"),
     "txq.num_mipmap_levels": _LEVEL,

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ptxsim.finding import Finding, Triple
 from ptxsim.limits import WARP
+from ptxsim.memory import Allocation
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,19 @@ class Touched:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """The allocations that a launch may have read and written; others it has not.
+
+    `settled`: what they hold, and nothing else, decides what it does, and it reads nothing that it writes. Done again
+    while they hold the same, it does the same.
+    """
+
+    read: tuple[Allocation, ...] = ()
+    written: tuple[Allocation, ...] = ()
+    settled: bool = False
+
+
+@dataclass(frozen=True)
 class LaunchRecord:
     """Counters of a launch in total and by source line, its hazards, and what it printed.
 
@@ -94,3 +108,4 @@ class LaunchRecord:
     """False where the launch was ended after too many accesses that went wrong: `hazards` has the first of each"""
     touched: tuple[Touched, ...] | None = None
     """in the place of `stored_to`, where a launch was to watch allocations and could"""
+    reach: Reach = Reach()

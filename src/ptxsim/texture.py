@@ -27,12 +27,15 @@ from ptxsim.memory import Allocation, Memory
 
 FORMATS = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4")
 """Types of a texel's channels, as NumPy names them."""
+CUBES = ("cube", "acube")
+"""Geometries that are read by a direction: the face that it meets, and where."""
 ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")
 PITCH_BYTES = 32
 """Rows begin at multiples of it: the alignment that GPUs ask of the rows of pitched memory."""
 LIMITS = {
     ("array", "1d"): (131072, 1, 1), ("array", "2d"): (131072, 65536, 1), ("array", "3d"): (16384, 16384, 16384),
     ("array", "a1d"): (32768, 1, 2048), ("array", "a2d"): (32768, 32768, 2048),
+    ("array", "cube"): (32768, 32768, 6), ("array", "acube"): (32768, 32768, 2046),
     ("linear", "1d"): (1 << 28, 1, 1), ("pitched", "2d"): (131072, 65000, 1),
 }  # fmt: skip
 """Kind and geometry -> most texels of a row, rows, and slices or layers, from compute capability 8.0 on (CUDA C++
@@ -46,8 +49,9 @@ class Image:
     """Memory with a shape and a format.
 
     `kind` is "array" (a CUDA array), "pitched" or "linear" (memory of the kernel's, read as a texture too). `geometry`
-    is PTX's: "1d", "2d", "3d", and "a1d", "a2d" with layers. `extent`: texels of a row, rows, slices or layers; 1 where
-    there are none. `row_bytes` lie between the starts of two rows.
+    is PTX's: "1d", "2d", "3d", "a1d" and "a2d" with layers, "cube" with six layers, the faces +x, -x, +y, -y, +z, -z,
+    and "acube" with six for each cube. `extent`: texels of a row, rows, slices or layers; 1 where there are none.
+    `row_bytes` lie between the starts of two rows.
     """
 
     allocation: Allocation
@@ -71,22 +75,29 @@ class Image:
         *,
         channels: int = 1,
         layered: bool = False,
+        cube: bool = False,
         name: str = "",
     ) -> Image:
         """A CUDA array of its own, as cudaMallocArray and cudaMalloc3DArray make it.
 
-        `shape` is NumPy's: rows before columns, slices or layers before rows. Raises TextureError, MemoryLimitExceeded.
+        `shape` is NumPy's: rows before columns, slices, layers or a `cube`'s faces before rows; with `layered` a cube
+        has six faces for each layer. Raises TextureError, MemoryLimitExceeded.
         """
         lengths = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
         geometry = f"a{len(lengths) - 1}d" if layered else f"{len(lengths)}d"
-        if geometry not in ("1d", "2d", "3d", "a1d", "a2d"):
+        if cube:
+            geometry = "acube" if layered else "cube"
+            faces, rows, columns = lengths if len(lengths) == 3 else (0, 0, 0)
+            if rows != columns or not faces or faces % 6 or (faces != 6 and not layered):
+                raise TextureError(f"a cube map has six square faces, or six for each layer: {lengths}")
+        elif geometry not in ("1d", "2d", "3d", "a1d", "a2d"):
             layers = "with layers" if layered else "without layers"
             raise TextureError(f"there are no arrays of {len(lengths)} dimensions {layers}: {lengths}")
         kind, texel = _format(dtype, channels)
         if min(lengths) < 1:
             raise TextureError(f"an array of shape {lengths} has no texels")
-        slices = lengths[0] if geometry in ("3d", "a1d", "a2d") else 1
-        rows = lengths[-2] if geometry in ("2d", "3d", "a2d") else 1
+        slices = lengths[0] if geometry in ("3d", "a1d", "a2d", *CUBES) else 1
+        rows = lengths[-2] if geometry in ("2d", "3d", "a2d", *CUBES) else 1
         row_bytes = -(-lengths[-1] * texel // PITCH_BYTES) * PITCH_BYTES
         allocation = memory.allocate(row_bytes * rows * slices, name)
         return Image(allocation, "array", geometry, (lengths[-1], rows, slices), kind, channels, row_bytes)
@@ -184,6 +195,8 @@ class Texture:
             raise TextureError("a texture has three address modes, for x, y and z, and a border colour of four numbers")
         if any(self.border) and not self.gives_floats:
             raise TextureError(f"the border of a texture of integers ({kind}) is 0")
+        if self.image.geometry in CUBES and not self.normalized_coordinates:
+            raise TextureError("a cube map is read by directions: its coordinates are normalized")
         plain = self.filter == "point" and not self.normalized_coordinates and self.modes == ("clamp",) * 3
         if self.image.kind == "linear" and not (plain and not any(self.border)):
             raise TextureError(

@@ -16,6 +16,7 @@ from .oracle_launch import entry
 
 NAN, INF = np.float32(np.nan), np.float32(np.inf)
 COORDINATES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4}
+CUBES = {"cube": (6, 4, 4), "acube": (12, 4, 4)}
 SHAPES = {"1d": (7,), "2d": (5, 7), "3d": (3, 5, 7), "a1d": (3, 7), "a2d": (3, 5, 7)}
 REGISTERS = ".reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .b32 %r<16>; .reg .b16 %rs<9>; .reg .pred %p<4>;"
 BOTH = pytest.mark.parametrize("how", ["engine", "parted", "oracle"])
@@ -27,7 +28,10 @@ BOTH = pytest.mark.parametrize("how", ["engine", "parted", "oracle"])
 @functools.cache
 def fetching(geometry: str, *, gather: str = "", linear: bool = False):
     """Thread i fetches at x, y, z and layer number i of an array of 16 bytes each, and stores four numbers."""
-    values = {"1d": "%f1", "2d": "%f1, %f2", "3d": "%f1, %f2, %f3, %f3", "a1d": "%r4, %f1", "a2d": "%r4, %f1, %f2, %f2"}
+    values = {
+        "1d": "%f1", "2d": "%f1, %f2", "3d": "%f1, %f2, %f3, %f3", "a1d": "%r4, %f1", "a2d": "%r4, %f1, %f2, %f2",
+        "cube": "%f1, %f2, %f3, %f3", "acube": "%r4, %f1, %f2, %f3",
+    }  # fmt: skip
     opcode, type_, place = ("tld4." + gather, "f32", values[geometry]) if gather else ("tex", "f32", values[geometry])
     if linear:
         type_, place = "s32", "%r4"
@@ -72,8 +76,10 @@ def floats(bits: np.ndarray) -> list:
     return bits.view(np.float32)[:, 0].tolist()
 
 
-def filled(memory: Memory, shape, dtype: str, channels: int = 1, *, layered: bool = False, seed: int = 0) -> Image:
-    image = Image.array(memory, shape, dtype, channels=channels, layered=layered, name="image")
+def filled(
+    memory: Memory, shape, dtype: str, channels: int = 1, *, layered: bool = False, cube: bool = False, seed: int = 0
+) -> Image:  # fmt: skip
+    image = Image.array(memory, shape, dtype, channels=channels, layered=layered, cube=cube, name="image")
     fill(image, seed)
     return image
 
@@ -275,6 +281,51 @@ def test_all_types_filters_and_modes_are_alike_on_both(geometry, dtype):
 
         places = some_places(rng, extent, normalized=normalized)
         agree(describe, places, rng.integers(-2, 6, len(places)))
+
+
+@BOTH
+def test_a_cube_map_is_read_by_directions(how):
+    """Faces +x, -x, +y, -y, +z, -z, and on each of them where the direction meets it: CUDA C++ Programming Guide."""
+    memory = Memory()
+    image = Image.array(memory, (12, 2, 2), "f4", layered=True, cube=True)
+    image.view()[:] = np.arange(48).reshape(12, 2, 2)
+    of = Texture(image, normalized_coordinates=True)
+    ways = np.array([*np.eye(3), *-np.eye(3)])[[0, 3, 1, 4, 2, 5]]
+    # on each face a place right and below of its middle, scaled: only the direction counts
+    aside = np.array([(0, -1, -1), (0, -1, 1), (1, 0, 1), (1, 0, -1), (1, -1, 0), (-1, -1, 0)]) / 2
+    places = 3 * (ways + aside)
+    assert floats(fetch(how, of, memory, places, [0] * 6)) == [4 * face + 3 for face in range(6)]
+    assert floats(fetch(how, of, memory, places, [1] * 6)) == [24 + 4 * face + 3 for face in range(6)]
+
+
+@pytest.mark.parametrize("geometry", CUBES)
+@pytest.mark.parametrize("filter_", ["point", "linear"])
+def test_cube_maps_are_alike_on_both(geometry, filter_):
+    rng = np.random.default_rng(len(geometry))
+    mode = str(rng.choice(ADDRESS_MODES))
+
+    def describe(memory):
+        image = filled(memory, CUBES[geometry], "f4", 2, layered=geometry == "acube", cube=True, seed=5)
+        return Texture(image, mode, filter_, normalized_coordinates=True)
+
+    places = rng.normal(size=(150, 3)).astype(np.float32)
+    edges = np.array([(x, y, z) for x in (-1, 0, 1) for y in (-1, 0, 1) for z in (-1, 0, 1)], np.float32)
+    strange = np.array([(NAN, 1, 2), (1, NAN, 2), (1, 2, NAN), (INF, 1, 0), (-INF, INF, 0), (0, -0.0, 0)], np.float32)
+    places = np.concatenate([places, edges, strange])
+    agree(describe, places, rng.integers(0, 3, len(places)))
+
+
+def test_a_surface_of_a_cube_map_has_six_layers():
+    for how in ("engine", "parted", "oracle"):
+        memory = Memory()
+        image = filled(memory, (6, 4, 4), "u4", cube=True)
+        to = filled(memory, (6, 4, 4), "u4", cube=True, seed=1)
+        handles = [bind(memory, Surface(i)) for i in (image, to)]
+        places = np.array([(4 * x, y, 0, face) for face in range(6) for y in range(4) for x in range(4)], np.int32)
+        source = memory.allocate(places.nbytes)
+        source.view()[:] = places.reshape(-1).view(np.uint8)
+        perform(copying("a2d", "", "b32", "trap"), how, 96, (*handles, source), memory)
+        assert np.array_equal(image.view(), to.view())
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -607,7 +658,8 @@ def test_other_lanes_do_not_care_for_a_handle_that_is_none():
     ("tex.level.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], %f3;", UnsupportedInstruction, "mipmap"),
     ("tex.grad.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%f1, %f2}, {%f2, %f1};",
      UnsupportedInstruction, "mipmap"),
-    ("tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2, %f3, %f3}];", UnsupportedInstruction, "cubemap"),
+    ("tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2, %f3}];", PtxSyntaxError, "operand 2"),
+    ("tld4.r.cube.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2, %f3, %f3}];", UnsupportedInstruction, "cubemap"),
     ("tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1, %r2}];", UnsupportedInstruction, "integer coordinates"),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, %rd2, {%f1, %f2}];", PtxSyntaxError, "cannot read the place"),
     ("tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f1, %f2}], {%r1, %r2};", UnsupportedInstruction, "offsets"),
@@ -647,6 +699,10 @@ def test_what_no_object_takes_is_refused_by_name(text, error, why):
     (lambda m: Image.linear(m.allocate(3), "f4"), "no texel"),
     (lambda m: Image.pitched(m.allocate(256), (4, 16), "f4", row_bytes=60), "60 bytes apart"),
     (lambda m: Image.pitched(m.allocate(255), (4, 16), "f4", row_bytes=64), "more than the 255"),
+    (lambda m: Image.array(m, (5, 4, 4), "f4", cube=True), "six square faces"),
+    (lambda m: Image.array(m, (12, 4, 4), "f4", cube=True), "six square faces"),
+    (lambda m: Image.array(m, (6, 4, 3), "f4", cube=True, layered=True), "six square faces"),
+    (lambda m: Texture(Image.array(m, (6, 4, 4), "f4", cube=True)), "directions"),
     (lambda m: Texture(Image.array(m, 4, "f4"), "repeat"), "no address mode 'repeat'"),
     (lambda m: Texture(Image.array(m, 4, "f4"), filter="cubic"), "no filter 'cubic'"),
     (lambda m: Texture(Image.array(m, 4, "i4"), read="normalized"), "8- and 16-bit integers"),

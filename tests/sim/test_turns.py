@@ -132,18 +132,51 @@ def test_grid_sync_of_a_cooperative_launch(blocks, threads):
         assert {h.kind for h in raced.record.hazards} == {"race"}
 
 
+ONCE_TOO_FEW = r"""
+#include <cooperative_groups.h>
+extern "C" __global__ void k(int* x, int* y, int left_out)
+{
+    auto grid = cooperative_groups::this_grid();
+    const int n = grid.size(), i = grid.thread_rank();
+    for (int step = 0; step < 4; ++step) {
+        y[i] = x[(i + 97) % n] + 1;
+        grid.sync();
+        x[i] = y[(i + 95) % n];
+        if (step != left_out) grid.sync();
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("left_out", [-1, 2])
+def test_a_later_arrival_orders_nothing_that_was_before_it(left_out):
+    """A block that waits for one barrier sees the counter move on for the next: that passes nothing on."""
+    x = np.zeros(6 * 64, np.int32)
+    outcome = launch(compile_cuda(ONCE_TOO_FEW).ptx, "k", (6,), (64,), x, x, np.int32(left_out), cooperative=True)
+    assert {h.kind for h in outcome.record.hazards} == (set() if left_out < 0 else {"race"})
+
+
+def test_a_barrier_of_the_grid_costs_a_few_looks_for_each_block():
+    blocks = 24
+    x = np.zeros(blocks * 64, np.int32)
+    record = launch(compile_cuda(GROUPS).ptx, "k", (blocks,), (64,), x, cooperative=True).record
+    assert record.counters["warp_instructions"] < 6 * blocks * 1000
+
+
 def test_blocks_that_wait_are_looked_into_in_few_steps(monkeypatch):
-    heard, real = [0], HappensBefore.event
+    heard, longest, real = [0], [0], HappensBefore.event
 
     def event(self, *given):
         heard[0] += 1
         real(self, *given)
+        longest[0] = max(longest[0], *map(len, self.known))
 
     monkeypatch.setattr(HappensBefore, "event", event)
     blocks, barriers = 24, 6
     x = np.arange(blocks * 32, dtype=np.int32)
     assert not launch(compile_cuda(GROUPS).ptx, "k", (blocks,), (32,), x, cooperative=True).record.hazards
     assert 0 < heard[0] < 200 * blocks * barriers
+    assert longest[0] < 8, "what a barrier of the grid orders is one stretch, however many blocks there are"
 
 
 def test_what_the_second_look_has_not_seen_is_not_told(monkeypatch):

@@ -42,6 +42,8 @@ from ptxsim.syntax.program import (
 
 Roots = frozenset[str]
 UNKNOWN: Roots = frozenset({"?"})
+BY_OBJECTS = "objects"
+"""The root of what texture and surface objects lead to: their images, and nothing else."""
 NONE: Roots = frozenset()
 
 
@@ -246,7 +248,7 @@ def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[AddressU
             found |= UNKNOWN
             continue
         if any(wanted(access) and access.by_handle for access in i.row.accesses):
-            found |= UNKNOWN
+            found |= {BY_OBJECTS}
             continue
         addresses = [o for o in i.operands if isinstance(o, Address)]
         for access, address in zip(i.row.accesses, addresses, strict=False):  # cp.async may name none

@@ -253,7 +253,7 @@ class AddressMode(IntEnum):
     WRAP, CLAMP, MIRROR, BORDER = range(4)
 
 
-GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "linear", "pitched")
+GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "linear", "pitched")
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 

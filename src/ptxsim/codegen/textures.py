@@ -24,8 +24,10 @@ from ptxsim.syntax.program import (
     bytes_of,
     elements_of,
 )
+from ptxsim.texture import CUBES
 
-_DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
+_DIMENSIONS = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 2, "acube": 2}
+"""Of a place in the image; a cube's is that on a face."""
 
 
 def _place(t: Translator, i: Instruction, operand: Operand) -> tuple[IRValue, str, list[Operand], Operand]:
@@ -36,9 +38,34 @@ def _place(t: Translator, i: Instruction, operand: Operand) -> tuple[IRValue, st
     coordinates, layer = list(operand.coordinates), Immediate(0)
     if geometry[0] == "a":
         layer = coordinates.pop(0)  # type: ignore[assignment] # whatever it is
-    count = _DIMENSIONS[geometry]
+    count = 3 if geometry in CUBES else _DIMENSIONS[geometry]
     axes = [*coordinates[:count], *[Immediate(0)] * (3 - count)]
     return t.source(operand.base, "u64", WARP), geometry, axes, layer
+
+
+def _on_face(t: Translator, x: IRValue, y: IRValue, z: IRValue) -> tuple[list[IRValue], IRValue]:
+    """Where a direction meets a cube: the place on the face, from 0 to 1, and the face's number.
+
+    The longest coordinate says which face; of equal ones z comes before y, and y before x.
+    """
+    along = [t.intrinsic("fabs", v) for v in (x, y, z)]
+    on_z = t.and_(t.fcmp("oge", along[2], along[0]), t.fcmp("oge", along[2], along[1]))
+    on_y = t.and_(t.not_(on_z), t.fcmp("oge", along[1], along[0]))
+
+    def chosen(of_x: IRValue, of_y: IRValue, of_z: IRValue) -> IRValue:
+        return t.select(on_z, of_z, t.select(on_y, of_y, of_x))
+
+    def less(v: IRValue) -> IRValue:
+        return t.binary("fsub", t.like(v, -0.0), v)
+
+    behind = t.fcmp("olt", chosen(x, y, z), t.like(x, 0.0))
+    right = chosen(t.select(behind, z, less(z)), x, t.select(behind, less(x), x))
+    down = chosen(less(y), t.select(behind, less(z), z), less(y))
+    length, one, half = chosen(*along), t.like(x, 1.0), t.like(x, 0.5)
+    slopes = [t.binary("fdiv", v, length) for v in (right, down)]
+    places = [t.binary("fmul", t.binary("fadd", slope, one), half) for slope in slopes]
+    first = chosen(*(constant("i32", n, WARP) for n in (0, 2, 4)))
+    return [*places, t.like(x, 0.0)], t.add(first, t.resize(behind, "i32"))
 
 
 def _geometry(name: str, flags: int = 0) -> IRValue:
@@ -64,10 +91,13 @@ def _fetch(t: Translator, i: Instruction) -> None:
     if i.type == "s32":
         t.call("ws_texture_linear", "void", WORKER, CONTEXT, objects, t.source(axes[0], "s32", WARP), t.active, out)
     else:
-        places = [t.source(axis, "f32", WARP) for axis in axes]
+        places, level = [t.source(axis, "f32", WARP) for axis in axes], t.source(layer, "u32", WARP)
+        if geometry in CUBES:
+            places, face = _on_face(t, *places)
+            level = t.add(t.mul(level, t.like(level, 6)), face)
         gathered = next(("rgba".index(m) for m in i.modifiers if m in ("r", "g", "b", "a")), NO_COMPONENT)
         t.call(
-            "ws_texture", "void", WORKER, CONTEXT, objects, *places, t.source(layer, "u32", WARP), t.active,
+            "ws_texture", "void", WORKER, CONTEXT, objects, *places, level, t.active,
             _geometry(geometry, ARRAY_ALONE if i.opcode == "tld4" else 0), constant("i32", _DIMENSIONS[geometry]),
             constant("i32", gathered), out,
         )  # fmt: skip

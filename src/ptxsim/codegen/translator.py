@@ -417,7 +417,8 @@ class Translator(Builder):
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
         if self.unit.spin_heads:
-            every = L.EXACT_YIELD_EVERY if self.unit.options.exact else L.YIELD_EVERY
+            waits_surely = self.unit.meets_grid  # a grid's barrier opens only when others have had their turns
+            every = L.EXACT_YIELD_EVERY if self.unit.options.exact or waits_surely else L.YIELD_EVERY
             due = self.icmp("eq", self.and_const(left, every - 1), self.like(left, 0))
             with self.if_(due, likely=False):
                 self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))

@@ -17,12 +17,12 @@ import numpy as np
 from ptxsim.errors import KernelTrap
 from ptxsim.oracle.lanes import CANONICAL_NAN, ActiveLanes, first_of, handler, unsupported
 from ptxsim.syntax.program import Address, Instruction, Operand, ResultPair, bytes_of, elements_of
-from ptxsim.texture import FIRST_HANDLE, Image, Surface, Texture, bound, is_live
+from ptxsim.texture import CUBES, FIRST_HANDLE, Image, Surface, Texture, bound, is_live
 
 Object = TypeVar("Object", Texture, Surface)
 Taps = list[tuple[int | None, float]]
 """Texels along an axis, None for one outside, and their weights."""
-_AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2}
+_AXES = {"1d": 1, "2d": 2, "3d": 3, "a1d": 1, "a2d": 2, "cube": 3, "acube": 3}
 
 
 def _refuse(lanes: ActiveLanes, i: Instruction, row: int, lane: int, why: str) -> KernelTrap:
@@ -56,7 +56,8 @@ def _place(
 def _hold_geometry(
     lanes: ActiveLanes, i: Instruction, at: tuple[int, int], image: Image, kinds: Sequence[str] = ("array",)
 ) -> None:
-    if not i.has(image.geometry) or image.kind not in kinds:
+    faces = image.geometry in CUBES and i.has("a2d") and i.opcode in ("suld", "sust")  # a surface's layers
+    if not (i.has(image.geometry) or faces) or image.kind not in kinds:
         raise _refuse(lanes, i, *at, f"the memory is {image.kind} .{image.geometry}")
 
 
@@ -125,6 +126,9 @@ def _bits(texture: Texture, place: tuple[int | None, ...]) -> np.ndarray:
 def _sampled(texture: Texture, places: list[float], layer: int) -> np.ndarray:
     """Four numbers at a place: those of the nearest texel, or filtered linearly."""
     linear = texture.filter == "linear"
+    if texture.image.geometry in CUBES:
+        places, face = _on_face(*places)
+        layer = (6 * layer + face) % (1 << 32)
     axes = [_taps(texture, axis, x, linear) for axis, x in enumerate(places)]
     fixed: list[Taps] = [[(0, 1.0)], [(0, 1.0)], [(min(layer, texture.image.extent[2] - 1), 1.0)]]
     x, y, z = axes + fixed[len(axes) :]
@@ -137,6 +141,19 @@ def _sampled(texture: Texture, places: list[float], layer: int) -> np.ndarray:
     filtered = total.astype(np.float32)
     result[: len(total)] = np.where(np.isnan(filtered), np.uint32(CANONICAL_NAN["f32"]), filtered.view(np.uint32))
     return result
+
+
+def _on_face(x: float, y: float, z: float) -> tuple[list[float], int]:
+    """The place on the face of a cube that a direction meets, each from 0 to 1 in single precision, and the face."""
+    if abs(z) >= abs(x) and abs(z) >= abs(y):
+        face, right, down, length = (5, -x, -y, abs(z)) if z < 0 else (4, x, -y, abs(z))
+    elif abs(y) >= abs(x):
+        face, right, down, length = (3, x, -z, abs(y)) if y < 0 else (2, x, z, abs(y))
+    else:
+        face, right, down, length = (1, z, -y, abs(x)) if x < 0 else (0, -z, -y, abs(x))
+    with np.errstate(all="ignore"):
+        places = [(np.float32(v) / np.float32(length) + np.float32(1)) * np.float32(0.5) for v in (right, down)]
+    return [float(place) for place in places], face
 
 
 def _gathered(texture: Texture, places: list[float], component: int) -> np.ndarray:
@@ -210,9 +227,9 @@ def _told(of: Texture | Surface, i: Instruction) -> int:
     geometry = of.image.geometry
     told = {
         "width": width,
-        "height": rows if "2" in geometry or "3" in geometry else 0,
+        "height": rows if "2" in geometry or "3" in geometry or geometry in CUBES else 0,
         "depth": slices if geometry == "3d" else 0,
-        "array_size": slices if geometry[0] == "a" else 0,
+        "array_size": slices if geometry[0] == "a" or geometry in CUBES else 0,
         "normalized_coords": int(isinstance(of, Texture) and of.normalized_coordinates),
     }
     name = first_of(i, *told)
@@ -259,7 +276,7 @@ def _surface_place(
     """Byte of the image's memory that a lane accesses; None where it accesses nothing."""
     places, layer = _place(lanes, i, at, where, "s32")
     x, y, z = (*map(int, places), 0, 0)[:3]
-    if image.geometry[0] == "a":
+    if i.has("a1d") or i.has("a2d"):
         z = layer - (1 << 32) if layer >> 31 else layer
     width, rows, slices = image.extent
     room = width * image.texel_bytes

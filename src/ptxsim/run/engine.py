@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import blocks_in_order, uses_heap
+from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -38,10 +38,11 @@ from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Terms, Touched, Triple
+from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.ordering import WORKSPACE_BYTES
 from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
 from ptxsim.run.snapshot import Snapshot
@@ -49,6 +50,7 @@ from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads
 from ptxsim.syntax.program import RESERVED, Kernel
+from ptxsim.texture import bound
 
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
@@ -57,7 +59,9 @@ _SHARES = 4
 """A host thread takes one in so many of its share of the blocks that are left."""
 _SHADOW_LIMIT = 2 << 30
 """Most memory of the exact race shadow's global part."""
-_WORKSPACE_BYTES = 64
+_WORKSPACE = "the grid's workspace"
+_NOT_OURS = (f"shared {RESERVED}", _WORKSPACE)
+"""Arrays of a library's own, in which shuffles order what fences should, or atomics what follows a barrier."""
 _Key = tuple[Triple, Options, bool]
 """What code depends on: the block's shape, what it does besides computing, whether the grid is wide."""
 Lines = dict[int, dict[str, int]]
@@ -227,7 +231,7 @@ class Engine:
                 next_step="Launch it with cooperative=True, or end the kernel where all blocks have to meet, and go on "
                 "in a second one.",
             )
-        found = memory.allocate(_WORKSPACE_BYTES, "the grid's workspace")
+        found = memory.allocate(WORKSPACE_BYTES, _WORKSPACE)
         found.view()[:] = 0
         return found
 
@@ -310,6 +314,8 @@ class Launching:
                     found = self._looked_into(record.hazards, before, written)
                 notes = tuple(f for f in found if f.kind == NOTE)
                 record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
+            quiet = not (record.hazards or record.printed or heap is not None or changed)
+            record = replace(record, reach=Reach(tuple(read), tuple(written), quiet and record.complete))
             if heap is None:  # a view of the heap keeps its shadow
                 hand_on([*workers[0].shadows.values()])
             self.engine.rest(workers)
@@ -399,6 +405,9 @@ class Launching:
         for root in roots:
             if root == "?":
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
+            if root == BY_OBJECTS:
+                found |= {o.image.allocation.address: o.image.allocation for o in bound(memory) if o is not None}
+                continue
             offset, name = _root(root)
             if offset is not None:
                 pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
@@ -461,7 +470,7 @@ class Launching:
         for w in workers:
             for k in range(w.struct.hazard_count):
                 found = reporter.finding(w.hazards[k])
-                if found.array == f"shared {RESERVED}":  # a library's own, where shuffles order what fences should
+                if found.array in _NOT_OURS:
                     continue
                 hazards.setdefault((found.kind, found.line, found.access, found.array), found)
         return tuple(hazards.values())

@@ -12,12 +12,17 @@ warp. For every warp this keeps the set of stretches that it is ordered behind:
   reading, or by a barrier (`__syncwarp` too). What it writes comes behind what it has heard of in any case;
 - an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
 
-Sets are tuples of pairs (low, high), rising and apart.
+- `grid.sync()` counts blocks in a word of its own: who finds it over has heard of what all blocks gave away there when
+  they came, and not of what one has given since, on its way to the next.
+
+Sets are tuples of pairs (low, high), rising and apart. Time at the end of a warp's stretch in which it only waited for
+the grid goes to whoever runs next: so all that was before a barrier of the grid is one pair, not one for each block.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +31,8 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.layout import ACQUIRES, ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WRITES
 
 Stretches = tuple[tuple[int, int], ...]
+WORKSPACE_BYTES = 64
+"""What the blocks of a cooperative launch have to meet in."""
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _ADDRESSES = ctypes.c_uint64 * 32
 
@@ -63,6 +70,14 @@ class Signals:
     """what the arrivals at a barrier object give away when its phase is over"""
     learned: int = 0
     """stretches that warps have heard of, again and again: what following them costs"""
+    coming: Stretches = ()
+    """what the blocks that have come to the barrier of the grid gave away"""
+    came: int = 0
+    """how many of them there are"""
+    met: Stretches = ()
+    """what all gave away at the last such barrier that is over"""
+    idle_since: int = 0
+    """since when nobody has done anything; 0 where a warp is at work"""
 
 
 class HappensBefore:
@@ -77,6 +92,8 @@ class HappensBefore:
         self.arrays: dict[int, tuple[Stretches, np.ndarray]] = {}
         self.started = 0
         self.since = 0
+        self.waiting_since = self.steps_before = 0
+        """since when the running warp has at most looked at the grid's workspace; how many accesses there had been"""
         self._reset()
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
@@ -95,7 +112,7 @@ class HappensBefore:
             case L.Event.MEET:
                 self._acquire_all(warp)
             case L.Event.PAUSE:
-                self._close()
+                self._leave()
                 self.running = -1
             case _:
                 assert data is not None
@@ -134,8 +151,10 @@ class HappensBefore:
 
     def run(self, warp: int) -> None:
         """Another warp's turn."""
-        self._close()
-        self.running, self.since = warp, self.worker.time
+        self._leave()
+        self.running, self.since = warp, self.signals.idle_since or self.worker.time
+        self.signals.idle_since = 0
+        self.waiting_since, self.steps_before = self.since, self.worker.exact_steps
 
     def open(self, mask: int) -> None:
         """A barrier lets the warps of `mask` go on."""
@@ -185,6 +204,8 @@ class HappensBefore:
         if flags & (RELEASES | ARRIVES):
             self._release(warp, whole_gpu=True)
             self.worker.time += 1
+        if self._meets_grid(warp, addresses, flags):
+            return
         for address in addresses:
             if flags & (ARRIVES | COMPLETES):
                 self._meet(warp, address, over=bool(flags & COMPLETES))
@@ -201,6 +222,29 @@ class HappensBefore:
                     self._hear(warp, given, acquires=True)
             elif flags & WRITES:
                 self.signals.given[address] = self._given(warp, None)
+
+    def _meets_grid(self, warp: int, addresses: set[int], flags: int) -> bool:
+        """Whether this is a step of `grid.sync()`: a block comes, or looks whether all have."""
+        workspace, steps = self.worker.workspace, self.worker.exact_steps
+        if not workspace or not all(0 <= address - workspace < WORKSPACE_BYTES for address in addresses):
+            self.steps_before = -1
+            return False
+        waited = steps == self.steps_before + 1  # this access is counted already
+        self.steps_before = steps
+        if flags & UPDATES:
+            passed = self.signals
+            itself = ((self.since, self.worker.time + 1),) if self.fenced[warp] else ()  # from the fence to here
+            passed.coming, passed.came = union(passed.coming, self.fenced[warp], itself), passed.came + 1
+            if passed.came == math.prod(self.worker.nctaid):
+                passed.met, passed.coming, passed.came = passed.coming, (), 0
+            waited = False
+        else:
+            self._know(warp, union(self.known[warp], self.signals.met))
+            if flags & ACQUIRES:
+                self._acquire(warp, union(self.acquired[warp], self.signals.met))
+        if not waited:
+            self.waiting_since = self.worker.time + 1
+        return True
 
     # -- knowledge --------------------------------------------------------------------------------------------------
     def _hear(self, warp: int, found: _Signal, *, acquires: bool) -> None:
@@ -267,7 +311,20 @@ class HappensBefore:
         if self.running >= 0:
             now = self.worker.time + 1
             self.own[self.running] = union(self.own[self.running], ((self.since, now),))
-            self.since = now
+            self.since = self.waiting_since = now
+            self.steps_before = self.worker.exact_steps
+
+    def _leave(self) -> None:
+        """The running warp gives way: books its stretch but for the time in which it only waited."""
+        if self.running < 0:
+            return
+        if self.worker.exact_steps != self.steps_before:
+            self._close()
+            self.signals.idle_since = self.since
+            return
+        if self.since < self.waiting_since:
+            self.own[self.running] = union(self.own[self.running], ((self.since, self.waiting_since),))
+        self.signals.idle_since = max(self.since, self.waiting_since)
 
     def _all(self, warp: int) -> Stretches:
         """What a warp knows and has done."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from ptxsim.codegen import layout as L
 from ptxsim.memory import Memory
-from ptxsim.texture import FIRST_HANDLE, Bound, Image, Texture, bound, is_live
+from ptxsim.texture import CUBES, FIRST_HANDLE, Bound, Image, Texture, bound, is_live
 
 _READINGS = {
     ("u", "element"): L.Reading.UNSIGNED, ("i", "element"): L.Reading.SIGNED,
@@ -43,9 +43,9 @@ def _fill(record: L.TextureRecord, of: Bound, live: bool) -> None:
     record.row_bytes, record.slice_bytes = image.row_bytes, image.row_bytes * rows
     record.extent[:] = image.extent
     record.texel_bytes, record.channels, record.channel_bytes = image.texel_bytes, image.channels, image.dtype.itemsize
-    record.width, record.height = width, rows if geometry in ("2d", "3d", "a2d") else 0
+    record.width, record.height = width, rows if geometry in ("2d", "3d", "a2d", *CUBES) else 0
     record.depth = slices if geometry == "3d" else 0
-    record.array_size = slices if geometry in ("a1d", "a2d") else 0
+    record.array_size = slices if geometry in ("a1d", "a2d", *CUBES) else 0
     if isinstance(of, Texture):
         _fill_reading(record, of)
 
@@ -87,14 +87,14 @@ def complaint(state: L.WorkerState, memory: Memory) -> str:
 _KINDS = {
     "1d": "a 1D array", "2d": "a 2D array", "3d": "a 3D array",
     "a1d": "a layered 1D array", "a2d": "a layered 2D array",
-    "linear": "linear memory", "pitched": "pitched memory",
+    "cube": "a cube map", "acube": "a layered cube map", "linear": "linear memory", "pitched": "pitched memory",
 }  # fmt: skip
 
 
 def _axes(image: Image, place: Sequence[int]) -> list[tuple[str, int, int]]:
     """(what, where along it, how many there are) for each coordinate of a surface."""
     width, rows, slices = image.extent
-    last = "layer" if image.geometry[0] == "a" else "slice"
+    last = "layer" if image.geometry[0] == "a" or image.geometry in CUBES else "slice"
     lengths = ("byte", width * image.texel_bytes), ("row", rows), (last, slices)
     used = {"1d": (0,), "2d": (0, 1), "a1d": (0, 2)}.get(image.geometry, (0, 1, 2))
     return [(lengths[k][0], int(place[k]), lengths[k][1]) for k in used]

@@ -382,7 +382,7 @@ def matrix_move(i: Instruction) -> list[Need]:
     return [Need("at"), Need("of", 32, count=count, braces=True)]
 
 
-GEOMETRIES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4}
+GEOMETRIES = {"1d": 1, "2d": 2, "3d": 4, "a1d": 2, "a2d": 4, "cube": 4, "acube": 4}
 """How many coordinates a place has: the layer first, and of four the last means nothing (PTX ISA 9.7.10.3)."""
 
 
@@ -780,7 +780,7 @@ FORMS: dict[str, Form] = {
         "init inval arrive arrive_drop test_wait try_wait pending_count parity noComplete expect_tx complete_tx "
         f"{_SPACES} {_ORDER}",
     ),
-    "tex": _form(fetched, "s32 f32", "1d 2d 3d a1d a2d v4", (2,)),
+    "tex": _form(fetched, "s32 f32", "1d 2d 3d a1d a2d cube acube v4", (2,)),
     "tld4": _form(fetched, "f32", "r g b a 2d v4", (2,)),
     "txq": _form(queried, "b32", "width height depth array_size normalized_coords"),
     "suld": _form(on_surface, _SURFACE_TYPES, f"{_ON_SURFACE} ca cg cs cv"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -63,11 +64,19 @@ class Routine:
             return self._array(address, (rows, columns), (1, leading))
         return self._array(address, (batch, rows, columns), (self.whole(), 1, leading))
 
-    def _array(self, address: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Values:
+    def integers(self, n: int) -> npt.NDArray[np.int32] | None:
+        """Pivots, from 1 as Fortran counts, or what is wrong with a matrix; none where the address is 0."""
+        address = self.whole()
+        return self._array(address, (n,), (1,), np.dtype(np.int32)) if address else None
+
+    def _array(
+        self, address: int, shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype | None = None
+    ) -> npt.NDArray[Any]:
         """Memory of the arena in elements. Raises OutsideAllocation."""
-        size = self.dtype.itemsize
+        dtype = dtype or self.dtype
+        size = dtype.itemsize
         if 0 in shape:
-            return np.zeros(shape, self.dtype)
+            return np.zeros(shape, dtype)
         nbytes = (sum((n - 1) * step for n, step in zip(shape, steps, strict=True)) + 1) * size
         piece = self.arena.at(address)
         if piece is None or address + nbytes > piece.end:
@@ -77,7 +86,7 @@ class Routine:
         self.nbytes += nbytes
         offset = address - piece.allocation.address
         strides = tuple(step * size for step in steps)
-        return np.ndarray(shape, self.dtype, piece.allocation.view(), offset, strides)
+        return np.ndarray(shape, dtype, piece.allocation.view(), offset, strides)
 
 
 def _gemm(r: Routine) -> tuple[float, int]:
@@ -122,6 +131,63 @@ def _ger(r: Routine) -> tuple[float, int]:
     a = r.matrix(m, n)
     a += alpha * np.outer(x.astype(np.float64), y.astype(np.float64))
     return 0.0, m * n
+
+
+def _getrf(r: Routine) -> tuple[float, int]:
+    """LU in place, with the rows exchanged where pivots are wanted; tells which pivot is 0, from 1, or 0."""
+    n = r.whole()
+    a, pivots, info = r.matrix(n, n), r.integers(n), r.integers(1)
+    lu, singular = a.astype(np.float64), 0
+    for k in range(n):
+        best = k + int(np.argmax(np.abs(lu[k:, k]))) if pivots is not None else k
+        if pivots is not None:
+            lu[[k, best]] = lu[[best, k]]
+            pivots[k] = best + 1
+        if lu[k, k] == 0:
+            singular = singular or k + 1
+            continue
+        lu[k + 1 :, k] /= lu[k, k]
+        lu[k + 1 :, k + 1 :] -= np.outer(lu[k + 1 :, k], lu[k, k + 1 :])
+    a[...] = lu
+    if info is not None:
+        info[0] = singular
+    return 0.0, n**3 // 3
+
+
+def _rows(pivots: npt.NDArray[np.int32] | None, n: int) -> npt.NDArray[np.intp]:
+    """Where each row of a factored matrix stood before."""
+    rows = np.arange(n)
+    for k, other in enumerate(pivots if pivots is not None else ()):
+        rows[[k, other - 1]] = rows[[other - 1, k]]
+    return rows
+
+
+def _getrs(r: Routine) -> tuple[float, int]:
+    turned, n, columns = r.whole(), r.whole(), r.whole()
+    lu, pivots = r.matrix(n, n).astype(np.float64), r.integers(n)
+    b = r.matrix(n, columns)
+    lower, upper, rows = np.tril(lu, -1) + np.eye(n), np.triu(lu), _rows(pivots, n)
+    if turned:
+        found = np.empty((n, columns))
+        found[rows] = np.linalg.solve(lower.T, np.linalg.solve(upper.T, b.astype(np.float64)))
+    else:
+        found = np.linalg.solve(upper, np.linalg.solve(lower, b[rows].astype(np.float64)))
+    b[...] = found
+    return 0.0, n * n * columns
+
+
+def _getri(r: Routine) -> tuple[float, int]:
+    n = r.whole()
+    lu, pivots = r.matrix(n, n).astype(np.float64), r.integers(n)
+    c, info = r.matrix(n, n), r.integers(1)
+    zero = np.flatnonzero(np.diag(lu) == 0)
+    if info is not None:
+        info[0] = zero[0] + 1 if zero.size else 0
+    if zero.size:
+        return 0.0, 0
+    inverse = np.linalg.solve(np.triu(lu), np.linalg.inv(np.tril(lu, -1) + np.eye(n)))
+    c[:, _rows(pivots, n)] = inverse
+    return 0.0, n**3
 
 
 def _axpy(r: Routine) -> tuple[float, int]:
@@ -181,6 +247,7 @@ def _amin(r: Routine) -> tuple[float, int]:
 _ROUTINES: dict[str, Callable[[Routine], tuple[float, int]]] = {
     "gemm": _gemm, "geam": _geam, "gemv": _gemv, "ger": _ger, "axpy": _axpy, "scal": _scal, "copy": _copy,
     "swap": _swap, "dot": _dot, "nrm2": _nrm2, "asum": _asum, "amax": _amax, "amin": _amin,
+    "getrf": _getrf, "getrs": _getrs, "getri": _getri,
 }  # fmt: skip
 
 

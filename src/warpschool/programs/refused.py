@@ -23,7 +23,8 @@ class Refusal:
 _REASONS = (
     (r"[Mm]ip[Mm]ap|mipmap", "mipmaps",
      "make an array of each level with cudaMallocArray, and let the kernel pick one"),
-    (r"cube map", "cube maps", "make a layered array of six faces, and compute face and place in the kernel"),
+    (r"seamless", "filters across the edges of a cube map",
+     "leave seamlessCubemap 0, so that each face is filtered alone"),
     (r"parse|sparse|GetPlane|Array\w*MemoryRequirements|MapArray", "sparse and planar arrays",
      "make whole arrays with cudaMallocArray"),
     (r"External|NvSci|Cig$", "memory shared with other interfaces", "copy through the host"),

@@ -41,6 +41,7 @@ from warpschool.programs.hosts import Loaded, Place, frames
 from warpschool.programs.ignored import is_dropped
 from warpschool.programs.linker import link
 from warpschool.programs.properties import PRINT_BYTES, STACK_BYTES, attribute, properties
+from warpschool.programs.repeats import Repeats
 from warpschool.programs.report import Call
 from warpschool.programs.streams import NOTHING, Access, Bytes, Streams
 from warpschool.programs.tools import find_tools
@@ -56,6 +57,8 @@ _COPY_KINDS = ("HtoH", "HtoD", "DtoH", "DtoD")
 _DEFAULT_KIND = 4
 _FORMATS = {0: "i", 1: "u", 2: "f"}
 """cudaChannelFormatKind -> NumPy's letter"""
+_LAYERED, _CUBE = 1, 4
+"""cudaArrayLayered, cudaArrayCubemap"""
 _MOST_CALLS = 100_000
 _BY_SYNTAX = "<<<>>>"
 """What a launch calls itself that returns nothing."""
@@ -106,6 +109,18 @@ class _Asked:
 
     call: Call
     hosts: tuple[Place, ...]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """What a launch is asked for, but for its stream."""
+
+    grid: Dim3
+    block: Dim3
+    params: bytes
+    shared: int
+    cluster: Dim3 | None
+    cooperative: bool
 
 
 @dataclass
@@ -168,6 +183,7 @@ class Session:
         self.findings = Findings(self.arena)
         self.clock = Clock(self.spec)
         self.streams = Streams()
+        self.repeats = Repeats(self._is_ours)
         self.process = Process(0)
         self._modules: dict[int, list[bytes]] = {}
         self._parsed: dict[int, Module] = {}
@@ -243,6 +259,7 @@ class Session:
                 object.__setattr__(allocation, "name", f"{name} of module {number}")
                 self.arena.adopt(MemoryKind.SYMBOL, allocation, readable_symbol(name))
             self._parsed[number] = module
+            self.repeats.change_all()
         return self._parsed[number]
 
     def _kernel(self, function: _Function) -> SimKernel:
@@ -341,18 +358,14 @@ class Session:
             self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
         self.streams.begin(stream)
         watched = {piece.allocation.address: piece for piece in self._watched()}
+        asked = _Launch((gx, gy, gz), (bx, by, bz), params, shared, (cx, cy, cz) if cx else None, bool(cooperative))
         try:
-            self._afford(number, (bx, by, bz))
-            record = kernel.launch(
-                (gx, gy, gz), (bx, by, bz), params, self.memory, shared_bytes=shared, check=self.check,
-                step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=(cx, cy, cz) if cx else None,
-                cooperative=bool(cooperative), threads=1 if function.is_small((gx, gy, gz)) else self._threads,
-                watch=[piece.allocation for piece in watched.values()], most_looks=self.most_looks,
-            )  # fmt: skip
+            self._afford(number, asked.block)
+            record = self._outcome(number, asked, watched)
         except PtxsimError as problem:
             self._fail(problem, function, callers)
             return
-        function.last = (gx, gy, gz), record.counters.get("warp_instructions", 0)
+        function.last = asked.grid, record.counters.get("warp_instructions", 0)
         self._work += function.last[1]
         if record.printed:
             self.printed += record.printed.encode("utf-8", "surrogateescape")
@@ -369,6 +382,28 @@ class Session:
                 self._touch(piece, told[address], function, stream, callers)
             elif record.touched is None:  # anything may have been written
                 piece.keep(None)
+
+    def _outcome(self, number: int, asked: _Launch, watched: dict[int, Piece]) -> ptxsim.LaunchRecord:
+        """Runs a launch, or takes what it did the last time where it would do that again. Raises PtxsimError."""
+        function = self._functions[number]
+        launch = (number, asked)
+        small = function.is_small(asked.grid)  # what is run again before anybody has looked whether it must be
+        if not small and (known := self.repeats.outcome(launch, watched)) is not None:
+            return known
+        record = self._kernel(function).launch(
+            asked.grid, asked.block, asked.params, self.memory, shared_bytes=asked.shared, check=self.check,
+            step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=asked.cluster,
+            cooperative=asked.cooperative, threads=1 if small else self._threads,
+            watch=[piece.allocation for piece in watched.values()], most_looks=self.most_looks,
+        )  # fmt: skip
+        if self.check and self.most_looks is not None and not function.meets_host:
+            self.repeats.ran(launch, record)
+        return record
+
+    def _is_ours(self, allocation: Allocation) -> bool:
+        """Whether the program's own code cannot write there without a call."""
+        piece = self.arena.by_name.get(allocation.name)
+        return piece is not None and piece.kind not in HOST_VISIBLE
 
     def _watched(self) -> list[Piece]:
         """What a launch is to tell its accesses to: what has unwritten bytes, and with several streams all else too."""
@@ -506,6 +541,7 @@ class Session:
             return self._answer(errors.MEMORY_ALLOCATION)
         if self.zeros and kind in HOST_VISIBLE:
             piece.allocation.view()[:] = 0
+        self.repeats.change(piece.allocation)
         return self._answer(0, piece.start)
 
     def _free(self, f: Fields) -> bytes:
@@ -516,6 +552,7 @@ class Session:
         takes = FREED_BY_FREE if kind in FREED_BY_FREE else (kind,)
         if piece is not None and piece.kind in takes:
             self.arena.free(piece, places)
+            self.repeats.change(piece.allocation)
             return self._answer(0, piece.nbytes)
         before = self.arena.was_at(address) if piece is None else None
         if before is not None and before.start == address:
@@ -555,6 +592,7 @@ class Session:
         if before is not None and not self._may_be_filled(before):
             self.findings.host("copy-uninitialized", places, before, bytes=width * height * depth)
         if after is not None:
+            self.repeats.change(after.allocation)
             after.fill(to, to + (depth - 1) * to_slice + (height - 1) * to_row + width)
         ends_ = (before, source, row), (after, to, to_row)
         self._order_copy(_COPY_KINDS[kind], stream, *ends_, (width, height, depth), places)
@@ -624,6 +662,7 @@ class Session:
             return self._answer(errors.INVALID_VALUE)
         piece = self.arena.at(to)
         assert piece is not None
+        self.repeats.change(piece.allocation)
         piece.fill(to, last)
         to_fill = (piece, to, row)
         self._order_copy("set", stream, (None, 0, 0), to_fill, (width, height, depth), places)
@@ -660,6 +699,7 @@ class Session:
 
     def _reset(self, f: Fields) -> bytes:
         """What was allocated is gone; what the modules' variables hold stays, until somebody needs it otherwise."""
+        self.repeats.change_all()
         for piece in list(self.arena.live.values()):
             if piece.kind is not MemoryKind.SYMBOL and piece.origin:
                 self.arena.free(piece, ())
@@ -672,13 +712,14 @@ class Session:
         shape = [n for n in (depth, height, width) if n]
         try:
             image = texture.Image.array(
-                self.memory, tuple(shape), f"{_FORMATS[kind]}{bits // 8}", channels=channels, layered=bool(layered),
-                name=f"array {self.arena.count + 1}",
+                self.memory, tuple(shape), f"{_FORMATS[kind]}{bits // 8}", channels=channels,
+                layered=bool(layered & _LAYERED), cube=bool(layered & _CUBE), name=f"array {self.arena.count + 1}",
             )  # fmt: skip
         except MemoryLimitExceeded:
             return self._answer(errors.MEMORY_ALLOCATION)
         except (TextureError, KeyError):
             return self._answer(errors.INVALID_VALUE)
+        self.repeats.change_all()  # what a texture leads to may be another's
         piece = self.arena.adopt(MemoryKind.ARRAY, image.allocation, "", places)
         self._images[piece.number] = image
         return self._answer(0, piece.number, piece.start, image.row_bytes)
@@ -689,6 +730,7 @@ class Session:
         if piece is None:
             return self._answer(errors.INVALID_HANDLE)
         self.arena.free(piece, self.process.places(f.callers()))
+        self.repeats.change_all()
         return self._answer(0)
 
     def _texture(self, f: Fields) -> bytes:
@@ -705,9 +747,10 @@ class Session:
                 image, address=(x, y, z),
                 filter="linear" if filter_ == 1 else "point",
                 read="normalized" if read == 1 and image.dtype.kind != "f" else "element",
-                normalized_coordinates=bool(normalized),
+                normalized_coordinates=bool(normalized) or image.geometry in texture.CUBES,
                 border=(red, green, blue, alpha) if floats else (0.0, 0.0, 0.0, 0.0),
             )  # fmt: skip
+            self.repeats.change_all()
             return self._answer(0, int(texture.bind(self.memory, found)))
         except (TextureError, KeyError, IndexError):
             return self._answer(errors.INVALID_VALUE)
@@ -734,6 +777,7 @@ class Session:
     def _unbind(self, f: Fields) -> bytes:
         try:
             texture.unbind(self.memory, np.uint64(f.u64()))
+            self.repeats.change_all()
         except TextureError:
             return self._answer(errors.INVALID_VALUE)
         return self._answer(0)
@@ -803,6 +847,7 @@ class Session:
             return self._answer(errors.LAUNCH_FAILURE)
         except ValueError:
             return self._answer(errors.INVALID_VALUE)
+        self.repeats.change_all()
         counters = {"fma_instructions": -(-done.multiplies // WARP)}
         self.clock.kernel(name, stream, counters, self.spec.sms, done.nbytes)
         return self._answer(0, struct.unpack("<Q", struct.pack("<d", done.result))[0])

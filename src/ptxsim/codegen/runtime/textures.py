@@ -30,11 +30,12 @@ from ptxsim.codegen.emit import (
     i64,
 )
 from ptxsim.codegen.floating import canonical_bits, widen
-from ptxsim.texture import FIRST_HANDLE
+from ptxsim.texture import CUBES, FIRST_HANDLE
 
 _R = L.TextureRecord
 RECORD, HANDLE, HANDLES, OUT = arg("ptr", "record"), arg(I64, "handle"), arg(I64, "handles", WARP), arg("ptr", "out")
 GEOMETRY, LANE = arg(I32, "geometry"), arg(I32, "lane")
+_CUBES = tuple(L.GEOMETRIES.index(name) for name in CUBES)
 ANY_GEOMETRY = -1
 ARRAY_ALONE = 1 << 8
 """With a geometry: pitched memory of that shape will not do."""
@@ -92,7 +93,9 @@ def texture_object(b: Helper, handle: IRValue, role: IRValue, geometry: IRValue,
         own, shape = _field(b, record, "role"), _field(b, record, "geometry")
         pitched = b.and_(_is(b, shape, L.GEOMETRIES.index("pitched")), _is(b, geometry, L.GEOMETRIES.index("2d")))
         same = b.icmp("eq", b.or_(shape, i32(ARRAY_ALONE)), b.or_(geometry, i32(ARRAY_ALONE)))
-        fits = b.or_(same, b.or_(pitched, _is(b, geometry, ANY_GEOMETRY)))
+        faces = b.and_(_is(b, shape, *_CUBES), _is(b, role, L.TextureRole.SURFACE))  # a surface's layers
+        faces = b.and_(faces, _is(b, geometry, L.GEOMETRIES.index("a2d")))
+        fits = b.or_(b.or_(same, faces), b.or_(pitched, _is(b, geometry, ANY_GEOMETRY)))
         right = b.icmp("eq", own, role)
         with b.if_(b.and_(right, fits)):
             b.leave(record)
@@ -247,7 +250,7 @@ def texture_sum(
 
 
 _AXES = tuple(arg("float", name, WARP) for name in "xyz")
-_LAYERED = tuple(L.GEOMETRIES.index(name) for name in ("a1d", "a2d"))
+_LAYERED = tuple(L.GEOMETRIES.index(name) for name in ("a1d", "a2d", *CUBES))
 
 
 @helper(

@@ -56,6 +56,23 @@ cublasStatus_t reduce(cublasHandle_t handle, const char* name, T* result, Fields
 
 uint64_t at(const void* p) { return reinterpret_cast<uint64_t>(p); }
 
+/// Number k of a list of matrices, which lies on the device.
+template <typename T>
+uint64_t matrix(const T* const* list, int k) { return at(reinterpret_cast<const T* const*>(arena.reach(list))[k]); }
+
+/// Does something with each matrix of a batch, behind all earlier work.
+template <typename Each>
+cublasStatus_t batch(cublasHandle_t handle, int count, Each each) {
+    if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+    synchronize(1, stream_number(of(handle)->stream));
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    for (int k = 0; k < count && status == CUBLAS_STATUS_SUCCESS; k++) status = each(k);
+    return status;
+}
+
+/// The integers of matrix k, of which each has n: pivots, or whether it is singular; 0 where nobody wants them.
+uint64_t integers(const int* all, int n, int k) { return all ? at(all + size_t(n) * k) : 0; }
+
 }  // namespace
 
 API cublasStatus_t cublasCreate(cublasHandle_t* handle) {
@@ -163,6 +180,24 @@ API cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const voi
     API cublasStatus_t cublas##t##geam(cublasHandle_t h, cublasOperation_t ta, cublasOperation_t tb, int m, int n, const T* alpha,           \
                                        const T* a, int lda, const T* beta, const T* b, int ldb, T* c, int ldc) {                             \
         return run(h, "geam", nullptr, kBytes<T>, ta, tb, m, n, scalar(h, alpha), at(a), lda, scalar(h, beta), at(b), ldb, at(c), ldc);      \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getrfBatched(cublasHandle_t h, int n, T* const a[], int lda, int* p, int* info, int count) {               \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getrf", nullptr, kBytes<T>, n, matrix(a, k), lda, integers(p, n, k), integers(info, 1, k));                       \
+        });                                                                                                                                  \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getriBatched(cublasHandle_t h, int n, const T* const a[], int lda, const int* p, T* const c[], int ldc,    \
+                                               int* info, int count) {                                                                       \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getri", nullptr, kBytes<T>, n, matrix(a, k), lda, integers(p, n, k), matrix(c, k), ldc, integers(info, 1, k));    \
+        });                                                                                                                                  \
+    }                                                                                                                                        \
+    API cublasStatus_t cublas##t##getrsBatched(cublasHandle_t h, cublasOperation_t ta, int n, int columns, const T* const a[], int lda,      \
+                                               const int* p, T* const b[], int ldb, int* info, int count) {                                  \
+        if (info) *info = 0; /* on the host: a wrong argument, which the status tells */                                                     \
+        return batch(h, count, [=](int k) {                                                                                                  \
+            return run(h, "getrs", nullptr, kBytes<T>, ta, n, columns, matrix(a, k), lda, integers(p, n, k), matrix(b, k), ldb);             \
+        });                                                                                                                                  \
     }                                                                                                                                        \
     API cublasStatus_t cublas##t##gemv(cublasHandle_t h, cublasOperation_t ta, int m, int n, const T* alpha, const T* a, int lda,            \
                                        const T* x, int x_step, const T* beta, T* y, int y_step) {                                            \

@@ -147,6 +147,7 @@ void watch_signals() {
 void at_exit(int status, void*) {
     if (line < 0 || getpid() != owner) return;
     fflush(nullptr);
+    graph_memory_close();
     Answer answer = Message(GOODBYE).u64(status).ask();
     fflush(nullptr);
     line = -1;

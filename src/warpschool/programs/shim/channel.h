@@ -84,7 +84,15 @@ uint64_t launched_in();
 /// Puts work into the graph that is recorded from this stream, if one is; whether it did.
 bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type = cudaGraphNodeTypeKernel);
 /// Memory that work being recorded needs: the graph's from now on.
-void capture_memory(cudaStream_t stream, void* p);
+void capture_memory(cudaStream_t stream, void* p, size_t bytes);
+/// An address that a graph's launches allocate at: `begin` and `end` say that it is there, and no longer; `end` returns false for all other
+/// memory, and `drop`, when the graph is gone, whether something is still there.
+void graph_memory_add(void* p, size_t bytes);
+cudaError_t graph_memory_begin(void* p);
+bool graph_memory_end(void* p, cudaError_t* error);
+bool graph_memory_drop(void* p);
+/// The program ends: what graphs that it never destroyed have freed is no leak.
+void graph_memory_close();
 bool capturing(cudaStream_t stream);
 
 struct Array {

@@ -30,11 +30,13 @@ struct Node {
     Graph* graph = nullptr;
     Asked asked = {};  // what it was made of, where somebody may ask
 };
-/// What a graph has allocated: it lives as long as the graph or something made of it.
+/// The addresses of what a graph allocates: they are its own as long as it lives, or something made of it. What is still there then is
+/// the program's to free, as other memory is.
 struct GraphMemory {
     std::vector<void*> pieces;
     ~GraphMemory() {
-        for (void* p : pieces) cudaFree(p);
+        for (void* p : pieces)
+            if (!graph_memory_drop(p)) cudaFree(p);
     }
 };
 struct Graph {
@@ -50,6 +52,7 @@ struct Step {
 struct Executable {
     std::vector<Step> steps;  // in an order that its graph allows
     std::vector<std::shared_ptr<GraphMemory>> memory;
+    unsigned long long flags = 0;
 };
 
 std::mutex captures_mutex;
@@ -104,9 +107,10 @@ bool steps_of(Graph* graph, Executable* into) {
     return true;
 }
 
-cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph) {
+cudaError_t instantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
     if (!executable || !graph) return cudaErrorInvalidValue;
     auto made = std::make_unique<Executable>();
+    made->flags = flags;
     if (!steps_of(of(graph), made.get())) return cudaErrorInvalidValue;
     *executable = reinterpret_cast<cudaGraphExec_t>(made.release());
     return cudaSuccess;
@@ -267,9 +271,13 @@ bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNo
     return true;
 }
 
-void capture_memory(cudaStream_t stream, void* p) {
-    std::lock_guard<std::mutex> hold(captures_mutex);
-    if (Graph* graph = recorded(stream)) graph->memory->pieces.push_back(p);
+void capture_memory(cudaStream_t stream, void* p, size_t bytes) {
+    graph_memory_add(p, bytes);
+    {
+        std::lock_guard<std::mutex> hold(captures_mutex);
+        if (Graph* graph = recorded(stream)) graph->memory->pieces.push_back(p);
+    }
+    capture(stream, [=] { return graph_memory_begin(p); }, cudaGraphNodeTypeMemAlloc);
 }
 
 }  // namespace warp
@@ -347,21 +355,25 @@ API cudaError_t cudaGraphNodeFindInClone(cudaGraphNode_t* node, cudaGraphNode_t 
         if (from[k].get() == of(original)) return *node = handle(of(clone)->nodes[k].get()), cudaSuccess;
     RETURN(cudaErrorInvalidValue);
 }
-API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+API cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
     ENTER("cudaGraphInstantiate");
-    RETURN(instantiate(executable, graph));
+    RETURN(instantiate(executable, graph, flags));
 }
-API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+API cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
     ENTER("cudaGraphInstantiateWithFlags");
-    RETURN(instantiate(executable, graph));
+    RETURN(instantiate(executable, graph, flags));
 }
 API cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* executable, cudaGraph_t graph, cudaGraphInstantiateParams* p) {
     ENTER("cudaGraphInstantiateWithParams");
-    cudaError_t error = instantiate(executable, graph);
+    cudaError_t error = instantiate(executable, graph, p ? p->flags : 0);
     if (p) p->result_out = error == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateError, p->errNode_out = nullptr;
     RETURN(error);
 }
-API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t, unsigned long long* flags) { ENTER("cudaGraphExecGetFlags"); *flags = 0; return cudaSuccess; }
+API cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t executable, unsigned long long* flags) {
+    ENTER("cudaGraphExecGetFlags");
+    *flags = of(executable)->flags;
+    return cudaSuccess;
+}
 API cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
     ENTER("cudaGraphExecDestroy");
     delete of(executable);
@@ -384,6 +396,10 @@ API cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream)
     replayed_in = stream_number(stream);
     replaying = true;
     cudaError_t error = cudaSuccess;
+    if (of(executable)->flags & cudaGraphInstantiateFlagAutoFreeOnLaunch)
+        for (auto& memory : of(executable)->memory)
+            for (void* p : memory->pieces) graph_memory_end(p, &error);
+    error = cudaSuccess;  // what nobody has allocated yet needs no end
     for (auto& step : of(executable)->steps)
         if (error == cudaSuccess && step.enabled) error = step.work();
     replaying = false;
@@ -562,12 +578,14 @@ API cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t* node, cudaGraph_t grap
     if (!p || !graph) RETURN(cudaErrorInvalidValue);
     cudaError_t error = cudaMalloc(&p->dptr, p->bytesize);  // at one address in every launch, as graphs have it
     if (error != cudaSuccess) return error;
-    of(graph)->memory->pieces.push_back(p->dptr);
-    RETURN(add_plain(node, graph, cudaGraphNodeTypeMemAlloc, [] { return cudaSuccess; }, after, count, *p));
+    void* at = p->dptr;
+    of(graph)->memory->pieces.push_back(at);
+    graph_memory_add(at, p->bytesize);
+    RETURN(add_plain(node, graph, cudaGraphNodeTypeMemAlloc, [=] { return graph_memory_begin(at); }, after, count, *p));
 }
 API cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* p) {
     ENTER("cudaGraphAddMemFreeNode");
-    RETURN(add_plain(node, graph, cudaGraphNodeTypeMemFree, [] { return cudaSuccess; }, after, count, p));
+    RETURN(add_plain(node, graph, cudaGraphNodeTypeMemFree, [=] { return cudaFreeAsync(p, nullptr); }, after, count, p));
 }
 API cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, const cudaGraphEdgeData*, size_t count,
                                  cudaGraphNodeParams* p) {
@@ -589,6 +607,16 @@ API cudaError_t cudaGraphAddNode(cudaGraphNode_t* node, cudaGraph_t graph, const
             return cudaGraphAddHostNode(node, graph, after, count, &h);
         }
         case cudaGraphNodeTypeGraph: return cudaGraphAddChildGraphNode(node, graph, after, count, p->graph.graph);
+        case cudaGraphNodeTypeEventRecord: return cudaGraphAddEventRecordNode(node, graph, after, count, p->eventRecord.event);
+        case cudaGraphNodeTypeWaitEvent: return cudaGraphAddEventWaitNode(node, graph, after, count, p->eventWait.event);
+        case cudaGraphNodeTypeMemFree: return cudaGraphAddMemFreeNode(node, graph, after, count, p->free.dptr);
+        case cudaGraphNodeTypeMemAlloc: {
+            cudaMemAllocNodeParams m = {};
+            m.poolProps = p->alloc.poolProps, m.bytesize = p->alloc.bytesize;
+            cudaError_t error = cudaGraphAddMemAllocNode(node, graph, after, count, &m);
+            p->alloc.dptr = m.dptr;
+            return error;
+        }
         default: RETURN(unsupported("cudaGraphAddNode of this type"));
     }
 }
@@ -657,12 +685,3 @@ API cudaError_t cudaGraphExecHostNodeSetParams(cudaGraphExec_t executable, cudaG
     ENTER("cudaGraphExecHostNodeSetParams");
     RETURN(step_set(executable, node, p, host_work));
 }
-API cudaError_t cudaDeviceGraphMemTrim(int) { ENTER("cudaDeviceGraphMemTrim"); return cudaSuccess; }
-API cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) {
-    ENTER("cudaDeviceGetGraphMemAttribute");
-    size_t available, total;
-    cudaMemGetInfo(&available, &total);
-    *static_cast<uint64_t*>(value) = total - available;
-    return cudaSuccess;
-}
-API cudaError_t cudaDeviceSetGraphMemAttribute(int, cudaGraphMemAttributeType, void*) { ENTER("cudaDeviceSetGraphMemAttribute"); return cudaSuccess; }

@@ -33,6 +33,8 @@ cudaError_t release(void* p, MemoryKind kind) {
         cudaError_t error = synchronize(0, 0, false);
         if (error != cudaSuccess) return error;
     }
+    cudaError_t ended;
+    if (graph_memory_end(p, &ended)) return ended;
     Answer found = Message(FREE).u64(kind).address(p).callers().ask();
     if (found.error != cudaSuccess) return found.error;
     managed_remove(p);
@@ -138,10 +140,9 @@ cudaError_t copy_rows(cudaArray_const_t array, size_t x, size_t y, char* other, 
 
 cudaError_t make_array(cudaArray_t* array, const cudaChannelFormatDesc* desc, cudaExtent extent, unsigned flags) {
     if (!array || !desc || !extent.width) return cudaErrorInvalidValue;
-    if (flags & cudaArrayCubemap) return unsupported("cudaMalloc3DArray of a cube map");
     if (flags & (cudaArraySparse | cudaArrayDeferredMapping)) return unsupported("cudaMallocArray of a sparse array");
     int channels = (desc->x > 0) + (desc->y > 0) + (desc->z > 0) + (desc->w > 0);
-    Answer found = Message(ARRAY).u64(extent.width).u64(extent.height).u64(extent.depth).u64(!!(flags & cudaArrayLayered))
+    Answer found = Message(ARRAY).u64(extent.width).u64(extent.height).u64(extent.depth).u64(flags & (cudaArrayLayered | cudaArrayCubemap))
                        .u64(desc->x).u64(channels).u64(desc->f).callers().ask();
     if (found.error != cudaSuccess) return found.error;
     uint64_t number = found.u64();
@@ -293,7 +294,7 @@ API cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void*, size_t, unsigned) 
 namespace {
 cudaError_t allocate_in_order(void** p, size_t bytes, cudaStream_t stream) {
     cudaError_t error = allocate(p, bytes, POOL_MEMORY);
-    if (error == cudaSuccess && capturing(stream)) capture_memory(stream, *p);
+    if (error == cudaSuccess && capturing(stream)) capture_memory(stream, *p, bytes);
     return error;
 }
 }  // namespace
@@ -306,7 +307,7 @@ API cudaError_t cudaMallocFromPoolAsync(void** p, size_t bytes, cudaMemPool_t, c
 API cudaError_t cudaFreeAsync(void* p, cudaStream_t stream) {
     ENTER("cudaFreeAsync");
     if (!p) RETURN(cudaErrorInvalidValue);
-    if (capturing(stream)) return cudaSuccess;  // the graph's: launched again it needs it again
+    if (capture(stream, [=] { return cudaFreeAsync(p, stream); }, cudaGraphNodeTypeMemFree)) return cudaSuccess;
     RETURN(release(p, POOL_MEMORY));
 }
 

@@ -27,6 +27,8 @@ API cudaError_t cudaCreateTextureObject(cudaTextureObject_t* object, const cudaR
                                         const cudaResourceViewDesc*) {
     ENTER("cudaCreateTextureObject");
     if (!object || !resource || !texture) RETURN(cudaErrorInvalidValue);
+    if (texture->seamlessCubemap && texture->filterMode == cudaFilterModeLinear)
+        RETURN(unsupported("cudaCreateTextureObject of a seamless cube map"));
     uint64_t place = 0, width = 0, height = 0, pitch = 0;
     cudaChannelFormatDesc format = {};
     switch (resource->resType) {

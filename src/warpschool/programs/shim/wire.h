@@ -29,7 +29,7 @@ enum Request : uint64_t {
     POINTER,            // address -> kind of memory, start, bytes
     OCCUPANCY,          // function, threads of a block, dynamic shared bytes -> blocks of a multiprocessor
     HEAP_LIMIT,         // bytes
-    ARRAY,              // width, height, depth, layered, bits of a channel, channels, kind of channel, callers -> array, address, row bytes
+    ARRAY,              // width, height, depth, cudaArrayLayered and cudaArrayCubemap, bits of a channel, channels, kind of channel, callers -> array, address, row bytes
     ARRAY_FREE,         // array, callers
     TEXTURE,            // kind, array or address, width, height, pitch, bits, channels, kind of channel, address modes x y z, filter, read,
                         // normalized, border r g b a (bits of float) -> handle

@@ -90,6 +90,11 @@ cublasStatus_t cublasGetMatrix(int rows, int columns, int element, const void* f
                                           int ldc, int count);                                                                           \
     cublasStatus_t cublas##t##geam(cublasHandle_t, cublasOperation_t, cublasOperation_t, int m, int n, const T* alpha, const T* a,       \
                                    int lda, const T* beta, const T* b, int ldb, T* c, int ldc);                                          \
+    cublasStatus_t cublas##t##getrfBatched(cublasHandle_t, int n, T* const a[], int lda, int* p, int* info, int count);                  \
+    cublasStatus_t cublas##t##getriBatched(cublasHandle_t, int n, const T* const a[], int lda, const int* p, T* const c[], int ldc,      \
+                                           int* info, int count);                                                                        \
+    cublasStatus_t cublas##t##getrsBatched(cublasHandle_t, cublasOperation_t, int n, int columns, const T* const a[], int lda,           \
+                                           const int* p, T* const b[], int ldb, int* info, int count);                                   \
     cublasStatus_t cublas##t##gemv(cublasHandle_t, cublasOperation_t, int m, int n, const T* alpha, const T* a, int lda, const T* x,     \
                                    int x_step, const T* beta, T* y, int y_step);                                                         \
     cublasStatus_t cublas##t##ger(cublasHandle_t, int m, int n, const T* alpha, const T* x, int x_step, const T* y, int y_step, T* a,    \
