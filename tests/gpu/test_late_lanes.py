@@ -11,6 +11,11 @@ import warpschool as ws
 pytestmark = pytest.mark.gpu
 
 
+@pytest.fixture(scope="module")
+def gpu():
+    return ws.get_device("gpu")
+
+
 def run(gpu, source: str) -> np.ndarray:
     o = gpu.asarray(np.zeros(64, np.int32))
     ws.RawModule(code=source, device=gpu).get_function("k")((1,), (32,), (o,))
