@@ -80,6 +80,10 @@ hold lab 15 too, which was not recorded on the H200.{without}
 
 {instructions}
 
+## Tiles chosen without a GPU
+
+{choices}
+
 ## What a prediction costs
 
 {cost}
@@ -206,6 +210,26 @@ def _is_close(row: dict[str, Any]) -> bool:
     return abs(row["instructions"] / row["measured_instructions"] - 1) <= 0.02
 
 
+def _choices() -> str:
+    """How good the sets of tiles are that predictions put first."""
+    found = recorded("clock_choices_h200.json")
+    rows = sorted(found["choices"], key=lambda row: -row["of_best"])
+    ratios = np.array([row["of_best"] for row in rows])
+    table = _table(
+        ("sizes or layer", "sets", "chosen", "the best", "chosen / best", "its place", "usual tiles / best"),
+        [(row["choice"], row["sets"], f"{row['chosen_us']:,.1f} us", f"{row['best_us']:,.1f} us",
+          f"{row['of_best']:.2f}", row["place"], f"{row['first_of_best']:.2f}") for row in rows],
+    )  # fmt: skip
+    return (
+        f"For {len(rows)} sizes of lab 05's last product and layers of lab 12, every set of tiles was timed on an "
+        f"{found['device']} (`benchmarks/clock/record.py`) and predicted (`python benchmarks/tune.py --validate`). The "
+        f"set with the shortest prediction is the fastest of all in {int((ratios == 1).sum())} of them, within 5 % of "
+        f"it in {found['close'] * 100:.0f} %, and takes {float(np.exp(np.log(ratios).mean())):.3f} of its time in the "
+        "geometric mean. "
+        "*Usual tiles* are those of the reference as it stands.\n\n" + table
+    )
+
+
 def _cost() -> str:
     """Processor time of all references at the usual sizes, and of the dearest."""
     found = recorded("clock_cost.json")
@@ -250,7 +274,7 @@ def page() -> str:
     gpus = {"H200": found, "H100": another}
     return TEXT.format(
         confused=_confused(gpus), near=_near(gpus), instructions=_instructions(found, another), cost=_cost(),
-        of_another=_figures(another["figures"]), without=without, device=found["device"],
+        choices=_choices(), of_another=_figures(another["figures"]), without=without, device=found["device"],
         figures=_figures(found["figures"]), low=found["interval"][0], high=found["interval"][1],
         coverage="" if coverage is None else f" Of the kernels in other styles {_percent(coverage)} lie in it.",
         labs=_table(heads, _grouped(told, lambda row: row["case"].split("/")[0])),
