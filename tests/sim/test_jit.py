@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 
 from ptxsim import parse
-from ptxsim.codegen import jit
+from ptxsim.codegen import host, jit
+from ptxsim.codegen.emit import Helper, arg, module_text
 from ptxsim.run import engine
 
 from .test_oracle_kernels import DATA
@@ -72,3 +74,34 @@ def test_looks_and_parted_registers_are_stored_whole():
     texts = [jit.assembly(whole), jit._machine(1).emit_assembly(llvm.parse_assembly(parted.masked()[0]))]
     assert all("vpcmpeqd" in text or "cmeq" in text for text in texts)
     assert not any("vpmaskmov" in text or "vmaskmov" in text for text in texts)
+
+
+def _x86_text(other: str, merge: str, monkeypatch) -> str:
+    """Machine code for AVX-512 of what a part of the lanes do: they merge the bits of two registers."""
+    monkeypatch.setattr(host, "features", lambda: {"avx512f": True})
+    b = Helper({})
+    b.label("entry")
+    mask, pointers = arg("i32", "mask"), {name: arg("ptr", name) for name in "ab"}
+    of = {name: b.load("i32", pointer, 32, align=64) for name, pointer in pointers.items()}
+    if merge == "copysign":
+        floats = [b.bitcast(of[name], "float") for name in "ba"]
+        merged = b.bitcast(b.intrinsic("copysign", *floats), "i32")
+    else:
+        sign, rest = b.and_const(of["a"], -(1 << 31)), b.and_const(of["b"], (1 << 31) - 1)
+        merged = b.or_(sign, rest)
+    b.store_where(b.bits_mask(mask), merged, pointers["a"], of[other], align=64)
+    b.ret()
+    text = module_text([b.define("f", "void", mask, *pointers.values())], b.declared)
+    jit._start()
+    target = llvm.Target.from_default_triple().create_target_machine(cpu="sapphirerapids", opt=2, jit=True)
+    return target.emit_assembly(llvm.parse_assembly(text))
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="AVX-512 is of x86-64")
+@pytest.mark.parametrize("merge", ["copysign", "bits"])
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_merged_bits_are_no_masked_instruction(other, merge, monkeypatch):
+    """LLVM 22 orders that instruction's operands wrongly: see `Builder._by_itself`."""
+    lines = _x86_text(other, merge, monkeypatch).splitlines()
+    assert any("vpternlog" in line for line in lines)
+    assert not any("vpternlog" in line and "{%k" in line for line in lines)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ptxsim.codegen import layout as L
+from ptxsim.codegen import host, layout as L
 from ptxsim.limits import WARP as WARP
 
 BITS = {
@@ -107,6 +107,10 @@ _ZEROS = frozenset({"0", "splat (i32 0)", "0x0000000000000000", "splat (float 0x
 """Texts of zeros, which stay constants when their bits are read as another type."""
 
 
+_LOGIC = ("or ", "xor ")
+_AVX512_BITS = 512
+
+
 class Builder:
     """Collects the lines of one function body and the declarations that it needs."""
 
@@ -116,6 +120,8 @@ class Builder:
         self.label_now = "entry"
         self._count = 0
         self._prefix = prefix
+        self._logic: set[str] = set()
+        """vectors whose last step is a logical one: `select` keeps it apart from its own"""
 
     # -- text ---------------------------------------------------------------------------------------------------
     def name(self) -> str:
@@ -128,6 +134,8 @@ class Builder:
     def let(self, type_: str, lanes: int, text: str) -> IRValue:
         name = self.name()
         self.lines.append(f"{name} = {text}")
+        if lanes and (text.startswith(_LOGIC) or "@llvm.copysign." in text):
+            self._logic.add(name)
         return IRValue(type_, name, lanes)
 
     # -- labels and branches --------------------------------------------------------------------------------------
@@ -243,7 +251,22 @@ class Builder:
         return self.let("i1", x.lanes, f"fcmp {predicate} {x.ir_type} {x.text}, {y.text}")
 
     def select(self, condition: IRValue, x: IRValue, y: IRValue) -> IRValue:
+        if condition.lanes:
+            x, y = self._by_itself(x), self._by_itself(y)
         return self.let(x.type, x.lanes, f"select {condition}, {x}, {y}")
+
+    def _by_itself(self, x: IRValue) -> IRValue:
+        """A vector of which LLVM does not know how it came about, where that would do harm.
+
+        LLVM 22 makes one masked instruction (VPTERNLOG) of a select and `a & c | b & ~c`, as which copysign counts too,
+        and takes its operands in a wrong order: AVX-512 processors computed something else.
+        """
+        if x.text not in self._logic or BITS[x.type] not in (32, 64) or not host.has("avx512f"):
+            return x
+        lanes = min(x.lanes, _AVX512_BITS // BITS[x.type])
+        pieces = [self.shuffle(x, range(k, k + lanes)) for k in range(0, x.lanes, lanes)]
+        held = [self.let(p.type, p.lanes, f'call {p.ir_type} asm "", "=v,0"({p})') for p in pieces]
+        return self.concat(held)
 
     def convert(self, op: str, x: IRValue, type_: str) -> IRValue:
         return self.let(type_, x.lanes, f"{op} {x} to {ir_type(type_, x.lanes)}")
@@ -261,7 +284,12 @@ class Builder:
             return x
         if x.text in _ZEROS and x.lanes == lanes:
             return constant(type_, 0, lanes)
-        return self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}")
+        return self._same_bits(x, self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}"))
+
+    def _same_bits(self, x: IRValue, y: IRValue) -> IRValue:
+        if x.text in self._logic:
+            self._logic.add(y.text)
+        return y
 
     def call(self, name: str, result: str, *args: IRValue, lanes: int = 0) -> IRValue:
         """Calls `name`, declaring it; `result` is the element type or "void"."""
@@ -296,7 +324,8 @@ class Builder:
             return x
         second = y or IRValue(x.type, "poison", x.lanes)
         items = ", ".join("i32 poison" if i is None else f"i32 {i}" for i in indices)
-        return self.let(x.type, len(indices), f"shufflevector {x}, {second}, <{len(indices)} x i32> <{items}>")
+        text = f"shufflevector {x}, {second}, <{len(indices)} x i32> <{items}>"
+        return self._same_bits(second, self._same_bits(x, self.let(x.type, len(indices), text)))
 
     def extract(self, x: IRValue, lane: int | IRValue) -> IRValue:
         index = str(lane) if isinstance(lane, IRValue) else f"i32 {lane}"

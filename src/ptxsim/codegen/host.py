@@ -15,6 +15,11 @@ import llvmlite.binding as llvm
 def features() -> dict[str, bool]:
     """The processor's features, by LLVM's names."""
     hidden = ("avx512", "amx", "avx10") if os.environ.get("WARPSCHOOL_SIMD") == "avx2" else ()
+    return _features(hidden)
+
+
+@functools.cache
+def _features(hidden: tuple[str, ...]) -> dict[str, bool]:
     return {name: on and not name.startswith(hidden) for name, on in llvm.get_host_cpu_features().items()}
 
 
