@@ -140,7 +140,6 @@ class Trials:
                 file.write(json.dumps([key, asdict(tried)]) + "\n")
         return self.known[key]
 
-
     def _verdict(self, mutant: Mutant) -> str:
         source = Source(mutant.source.encode(), self.step.file_name, "mutant")
         return str(check_source(self.step, source, device="sim", limits=BATCH_LIMITS, until_wrong=True).verdict)

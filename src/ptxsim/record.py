@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -108,4 +108,4 @@ class LaunchRecord:
     """False where the launch was ended after too many accesses that went wrong: `hazards` has the first of each"""
     touched: tuple[Touched, ...] | None = None
     """in the place of `stored_to`, where a launch was to watch allocations and could"""
-    reach: Reach = Reach()
+    reach: Reach = field(default=Reach(), compare=False)

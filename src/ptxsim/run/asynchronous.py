@@ -178,6 +178,8 @@ class Follower:
         """digests of what clusters did in which nothing was found"""
         self.log = Log(worker, blocks)
         self.clusters: dict[int, Cluster] = {}
+        self.skipped: dict[int, Sequence] = {}
+        """by its place, what the last cluster did that was not followed, as nothing would be found"""
         self.left = MOST_EVENTS
         self.handoffs: list[Handoff] | None = None
         """what warps hand to each other, where somebody wants to see it"""
@@ -213,17 +215,22 @@ class Follower:
         for sequence in sequences:
             digest = sequence.digest(self.worker) if sequence.is_whole and self.handoffs is None else b""
             if digest in self.clean or self.left <= 0:
+                self.skipped[sequence.number] = sequence
                 continue
-            self.is_wrong = False
-            for kind, warp, mask, told in sequence.events():
-                self.left -= 1
-                self.told = told
-                if kind == L.AsyncEvent.BLOCK and told.rank == 0:
-                    self.clusters[sequence.number] = Cluster(self.blocks, self.warps)
-                self.cluster = self.clusters[sequence.number]
-                self._run[kind](warp, mask)
+            self._follow(sequence)
             if digest and not self.is_wrong:
                 self.clean.add(digest)
+
+    def _follow(self, sequence: Sequence) -> None:
+        self.is_wrong = False
+        self.skipped.pop(sequence.number, None)
+        for kind, warp, mask, told in sequence.events():
+            self.left -= 1
+            self.told = told
+            if kind == L.AsyncEvent.BLOCK and told.rank == 0:
+                self.clusters[sequence.number] = Cluster(self.blocks, self.warps)
+            self.cluster = self.clusters[sequence.number]
+            self._run[kind](warp, mask)
 
     def _tell(self, kind: str, warp: int, site: int = -1, place: tuple[int, int] = (0, 0), phase: int = 0) -> None:
         if self.handoffs is not None:
@@ -531,7 +538,10 @@ class Follower:
     def awaited(self, offset: int) -> tuple[int, int]:
         """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""
         self.finish()
-        cluster = self.clusters[self.worker.resident // self.blocks]
+        number = self.worker.resident // self.blocks
+        if number in self.skipped:
+            self._follow(self.skipped[number])
+        cluster = self.clusters[number]
         found = cluster.objects.get((int(self.worker.rank), offset))
         return (found.announced, found.came) if found else (0, 0)
 

@@ -119,11 +119,12 @@ def test_what_is_known_is_not_tried_again(benchmark, monkeypatch, tmp_path):
     monkeypatch.setattr(benchmark, "STATE", tmp_path)
     checked = []
 
-    def check(name, source, device):
+    def check(step, source, **how):
+        assert how["until_wrong"]
         checked.append(source)
         return SimpleNamespace(verdict="AC" if len(checked) == 1 else "WA")
 
-    monkeypatch.setattr(benchmark.ws, "check", check)
+    monkeypatch.setattr(benchmark, "check_source", check)
     outcomes = itertools.cycle(["wrong", "equal", "uncompiled", "wrong"])
 
     def worker(function, step, source, seed):
