@@ -108,4 +108,4 @@ class LaunchRecord:
     """False where the launch was ended after too many accesses that went wrong: `hazards` has the first of each"""
     touched: tuple[Touched, ...] | None = None
     """in the place of `stored_to`, where a launch was to watch allocations and could"""
-    reach: Reach = field(default=Reach(), compare=False)
+    reach: Reach = field(default=Reach(), compare=False, repr=False)
