@@ -198,14 +198,8 @@ class Follower:
         }  # fmt: skip
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
-        """Called by the running code: something is to be done at once, or there is no room to write down more."""
-        words = self.worker.notice.words
-        if kind == L.AsyncEvent.PEER and words[2] != L.READ:
-            for lane in range(WARP):
-                if mask >> lane & 1:
-                    self._initialized(int(self.worker.notice.lanes[lane]), int(words[1]))
-        if self.log.is_full:
-            self._judge(self.log.over())
+        """Called by the running code: there is no room to write down more."""
+        self._judge(self.log.over())
 
     def finish(self) -> None:
         """Judge what has not been judged yet: the running code has come to its end, or stopped."""
@@ -351,15 +345,6 @@ class Follower:
                 readers[part] = 0
         if rank != self.told.rank:
             self._visit(rank, Visit(work, self.told.block, warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
-
-    def _initialized(self, address: int, nbytes: int) -> None:
-        """For the race shadow, somebody wrote there long ago: who may read when, is judged here."""
-        own = int(self.worker.rank)
-        rank, offset = _target(address, own)
-        shadow = int(self.worker.shadow) + (rank - own) * int(self.worker.shadow_stride)
-        granule = self.unit.shared_granule_log2
-        first, last = offset >> granule, -(-(offset + nbytes) >> granule)
-        ctypes.memset(shadow + 4 * first, 0, 4 * (last - first))
 
     def _store(self, warp: int, mask: int) -> None:
         site, offset, nbytes = self.told.words[:3]
@@ -539,10 +524,10 @@ class Follower:
         """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""
         self.finish()
         number = self.worker.resident // self.blocks
-        if number in self.skipped:
+        if number in self.skipped and self.skipped[number].is_whole:
             self._follow(self.skipped[number])
-        cluster = self.clusters[number]
-        found = cluster.objects.get((int(self.worker.rank), offset))
+        cluster = self.clusters.get(number)
+        found = cluster.objects.get((int(self.worker.rank), offset)) if cluster else None
         return (found.announced, found.came) if found else (0, 0)
 
 

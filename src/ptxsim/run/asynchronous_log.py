@@ -79,7 +79,7 @@ class Log:
         self._waiting: defaultdict[int, list[np.ndarray]] = defaultdict(list)
         """by the place of a cluster: what has not been judged"""
         self._judged: set[int] = set()
-        """places of clusters whose first records have been"""
+        """places of clusters that are judged in parts"""
 
     @property
     def is_full(self) -> bool:
@@ -90,8 +90,8 @@ class Log:
         yield from self._take()
         for number, pieces in [*self._waiting.items()]:
             if sum(map(len, pieces)) > _MOST_WAITING:
-                yield self._sequence(number)
                 self._judged.add(number)
+                yield self._sequence(number)
 
     def rest(self) -> Iterator[Sequence]:
         """All that is left."""

@@ -1,6 +1,6 @@
 """Writes down what asynchronous engines do, for the listener that judges who knew what (`run.asynchronous`).
 
-The listener is called when there is no room left, and for what it has to do something about at once.
+The listener is called when there is no room left.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import I32, I64, WORKER, Helper, IRValue, arg, helper, i64
+from ptxsim.codegen.emit import I32, I64, WARP, WORKER, Helper, IRValue, arg, helper, i32, i64
 
 _R = L.AsyncRecord
 
@@ -30,15 +30,20 @@ def async_tell(b: Helper, event: IRValue, warp: IRValue, lanes: IRValue) -> None
         b.call("llvm.memcpy.p0.p0.i64", "void", b.offset(record, place.offset), origin, size, IRValue("i1", "false"))
     following = b.add_const(count, 1)
     b.store(following, count_at)
+    word = [b.offset(notice, 8 * k) for k in range(3)]
     with b.if_(b.is_any(event, L.AsyncEvent.LOAD)):
-        _initialized(b, *(b.load(I64, b.offset(notice, 8 * k)) for k in (1, 2)))
-    at_once = b.is_any(event, L.AsyncEvent.PEER)
-    with b.if_(b.or_(at_once, b.icmp("uge", following, i64(L.ASYNC_RECORDS))), likely=False):
+        _initialized(b, *(b.load(I64, at) for at in word[1:]))
+    stores = b.icmp("ne", b.load(I64, word[2]), i64(L.READ))
+    addresses, mask = b.offset(notice, L.Notice.lanes.offset), b.resize(lanes, I32)
+    written = b.select(b.and_(b.is_any(event, L.AsyncEvent.PEER), stores), mask, i32(0))
+    with b.if_(b.icmp("ne", written, i32(0))), b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane, written)):
+        _initialized(b, b.resize(b.element(addresses, I32, lane), I64), b.load(I64, word[1]))
+    with b.if_(b.icmp("uge", following, i64(L.ASYNC_RECORDS)), likely=False):
         b.emit(f"call void {b.worker('on_async', 'ptr').text}({event}, {warp}, {lanes}, {notice})")
 
 
 def _initialized(b: Helper, address: IRValue, nbytes: IRValue) -> None:
-    """For the race shadow, somebody wrote long ago where a bulk copy writes: who may read when, the listener judges."""
+    """For the race shadow, somebody wrote there long ago: who may read when, the listener judges."""
     named, offset = b.lshr(address, L.CLUSTER_WINDOW_SHIFT), b.and_const(address, (1 << L.CLUSTER_WINDOW_SHIFT) - 1)
     own = b.resize(b.worker("rank", I32), I64)
     away = b.select(b.icmp("eq", named, i64(0)), i64(0), b.sub(b.add_const(named, -1), own))
