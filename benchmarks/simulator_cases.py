@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -58,10 +58,13 @@ def divergent_loop(threads: int, repeat: int) -> dict[str, float]:
 WGMMA = HERE.parent / "solutions" / "lab07_tensor_cores" / "06_wgmma.cu"
 
 
-def wgmma(size: int, repeat: int) -> dict[str, float]:
-    """The reference of lab07/06 (TMA, clusters, wgmma) against NumPy's product in f32 of the same halves, one thread.
+def by_wgmma(
+    size: int, ways: Mapping[str, Mapping[str, bool]]
+) -> tuple[dict[str, Callable[[], object]], Callable[[], object]]:
+    """Launches of the reference of lab07/06 (TMA, clusters, wgmma) on one thread, by how they are made, and NumPy's
+    product in f32 of the same halves.
 
-    The kernel's launches are repeated until its compiled code is there.
+    Each has been launched until its compiled code was there, and the result compared.
     """
     from warpschool.contract import parse_contract
     from warpschool.harness.launcher import Program
@@ -72,24 +75,29 @@ def wgmma(size: int, repeat: int) -> dict[str, float]:
     arrays = {"A": device.asarray(a), "B": device.asarray(b), "C": device.empty((size, size), np.float16)}
     wide = a.astype(np.float32), b.astype(np.float32)
     sizes = dict.fromkeys("MNK", size)
-    ways = {"plain": {"check": False, "count": False}, "counted": {"check": False}, "checked": {}}
-    best = dict.fromkeys(("numpy", *ways), float("inf"))
-
-    def launch(way: str) -> None:
-        program.enqueue(sizes, arrays, threads=1, **ways[way])
-
-    for way in ways:
+    runs = {way: partial(program.enqueue, sizes, arrays, threads=1, **options) for way, options in ways.items()}
+    for run in runs.values():
         spent = 0.0
         while spent < _COMPILED_S:  # of stencils until then
-            spent += _seconds(partial(launch, way))
-    for _ in range(repeat):
-        best["numpy"] = min(best["numpy"], _seconds(lambda: wide[0] @ wide[1]))
-        best["plain"] = min(best["plain"], _seconds(partial(launch, "plain")))
-    for way in ("counted", "checked"):
-        best[way] = min(_seconds(partial(launch, way)) for _ in range(max(3, repeat // 10)))
+            spent += _seconds(run)
     error = float(np.abs(device.asnumpy(arrays["C"]).astype(np.float64) - wide[0] @ wide[1]).max())
     if not error < size / 8192:  # rounded to f16 once, of sums of some tens
         raise SystemExit(f"wgmma: wrong result (error {error})")
+    return {**runs}, lambda: wide[0] @ wide[1]
+
+
+def wgmma(size: int, repeat: int) -> dict[str, float]:
+    """That product against NumPy's, one thread."""
+    ways: dict[str, dict[str, bool]] = {
+        "plain": {"check": False, "count": False}, "counted": {"check": False}, "checked": {},
+    }  # fmt: skip
+    runs, numpy_product = by_wgmma(size, ways)
+    best = dict.fromkeys(("numpy", *runs), float("inf"))
+    for _ in range(repeat):
+        best["numpy"] = min(best["numpy"], _seconds(numpy_product))
+        best["plain"] = min(best["plain"], _seconds(runs["plain"]))
+    for way in ("counted", "checked"):
+        best[way] = min(_seconds(runs[way]) for _ in range(max(3, repeat // 10)))
     return {
         "numpy_ms": 1e3 * best["numpy"], "plain_ms": 1e3 * best["plain"],
         "ratio_to_numpy": best["numpy"] / best["plain"], "counted_over_plain": best["counted"] / best["plain"],

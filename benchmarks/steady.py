@@ -26,15 +26,11 @@ from pathlib import Path
 import numpy as np
 import processor
 from simulator import HERE, ROOT
+from simulator_cases import by_wgmma
 
 import warpschool as ws
-from warpschool.contract import parse_contract
-from warpschool.harness.launcher import Program
 
 TILED, BLOCKED = ROOT / "solutions" / "lab02_tiling" / "01_tiled.cu", HERE / "kernels" / "register_blocked.cu"
-WGMMA = ROOT / "solutions" / "lab07_tensor_cores" / "06_wgmma.cu"
-_COMPILED_S = 15.0
-"""Seconds of launches after which compiled code has taken the place of stencils."""
 NAIVE = ROOT / "solutions" / "lab01_naive_gemm" / "01_naive.cu"
 _SHORT_STEPS = 2
 KERNELS = {
@@ -107,28 +103,6 @@ def products(size: int) -> tuple[dict[tuple[str, str, str], Callable[[], object]
     return runs, lambda: host[0] @ host[1]
 
 
-def by_wgmma(size: int) -> dict[tuple[str, str, str], Callable[[], object]]:
-    """Lab 07's product of a Hopper GPU."""
-    program = Program(parse_contract(WGMMA.read_text(encoding="utf-8"), name=WGMMA.name), device="sim")
-    rng, device = np.random.default_rng(0), program.module.device
-    a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
-    arrays = {"A": device.asarray(a), "B": device.asarray(b), "C": device.empty((size, size), np.float16)}
-    sizes = dict.fromkeys("MNK", size)
-    runs: dict[tuple[str, str, str], Callable[[], object]] = {
-        ("wgmma", way, "whole"): partial(program.enqueue, sizes, arrays, threads=1, **options)
-        for way, options in WAYS.items()
-    }
-    for run in runs.values():
-        begun = time.monotonic()
-        while time.monotonic() - begun < _COMPILED_S:  # of stencils until then
-            run()
-    product = device.asnumpy(arrays["C"]).astype(np.float64)
-    error = float(np.abs(product - a.astype(np.float64) @ b.astype(np.float64)).max())
-    if not error < size / 8192:  # rounded to f16 once, of sums of some tens
-        raise SystemExit(f"wgmma: wrong result (error {error})")
-    return runs
-
-
 def others() -> dict[tuple[str, str, str], Callable[[], object]]:
     """Irregular loads of float4 and subnormal numbers, each beside what it is compared with."""
     rng, device = np.random.default_rng(1), ws.get_device("sim")
@@ -173,7 +147,8 @@ def measure(size: int, repeat: int) -> dict:
     load = os.getloadavg()[0]
     runs, numpy_product = products(size)
     reference = ("NumPy", "", "")
-    best = least_ms({reference: numpy_product, **runs, **others(), **by_wgmma(size)}, repeat)
+    four = {("wgmma", way, "whole"): run for way, run in by_wgmma(size, WAYS)[0].items()}
+    best = least_ms({reference: numpy_product, **runs, **others(), **four}, repeat)
     rows = {}
     for name, (_, _, _, loop) in KERNELS.items():
         rows[name] = {

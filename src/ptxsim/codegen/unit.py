@@ -174,7 +174,7 @@ class Unit:
     @cached_property
     def entries(self) -> frozenset[int]:
         """Blocks at which a whole warp may enter `full`."""
-        return frozenset(entries_of(self))
+        return frozenset(_entries(self))
 
     @cached_property
     def reads_sums(self) -> bool:
@@ -257,7 +257,7 @@ _MOST_ENTRY_VECTORS = 128
 merge."""
 
 
-def entries_of(unit: Unit) -> set[int]:
+def _entries(unit: Unit) -> set[int]:
     """Blocks at which a whole warp may enter `full`: the start, behind barriers, where it gave way to others, and where
     parted lanes meet again.
 

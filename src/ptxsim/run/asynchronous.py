@@ -28,7 +28,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -39,21 +38,18 @@ from ptxsim.limits import WARP
 from ptxsim.record import Handoff
 from ptxsim.run.asynchronous_log import Log, Sequence, Told
 from ptxsim.run.hazards import note
-from ptxsim.syntax.program import Instruction
-from ptxsim.syntax.warpgroup import ROWS, WarpgroupProduct, sources, warpgroup_product
+from ptxsim.run.operands import GRANULE_LOG2, operands
 
 CLOCKS = 512
 """Most clocks of a cluster; what has none is not followed."""
 MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
-_GRANULE_LOG2, _WORD_LOG2 = 4, 2
+_WORD_LOG2 = 2
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _ALL_LANES = np.arange(WARP)
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
 """Who reads: warps by their numbers, warpgroups behind them, and bulk stores."""
-_SWIZZLE_OF_MODE = (0, 3, 2, 1)
-"""By the two upper bits of a matrix descriptor: what a tensor map calls it."""
 
 Numbers = npt.NDArray[np.uint32]
 
@@ -96,7 +92,7 @@ class Granules:
     """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
 
     def __init__(self, nbytes: int) -> None:
-        count = (nbytes >> _GRANULE_LOG2) + 2
+        count = (nbytes >> GRANULE_LOG2) + 2
         self.copied = np.zeros(count, np.int32)
         self.stored = np.zeros(count, np.int32)
         self.readers: dict[int, npt.NDArray[np.int32]] = {}
@@ -333,11 +329,11 @@ class Follower:
         clock = self.cluster.object(*_target(by, self.told.rank)).clock
         self._tell("copy", warp, site, _target(by, self.told.rank), int(self.cluster.now[clock]) + 1)
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
-        if not nbytes >> _GRANULE_LOG2:
+        if not nbytes >> GRANULE_LOG2:
             words = range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2))
             there.granules.sent.update(dict.fromkeys(words, self.cluster.note(work)))
         else:
-            part = slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
+            part = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2))
             self._written(there.granules, part, warp, site, offset, mask)
             there.granules.copied[part] = self.cluster.note(work)
             there.granules.stored[part] = 0
@@ -348,7 +344,7 @@ class Follower:
 
     def _store(self, warp: int, mask: int) -> None:
         site, offset, nbytes = self.told.words[:3]
-        here, part = self._here, slice(offset >> _GRANULE_LOG2, -(-(offset + nbytes) >> _GRANULE_LOG2))
+        here, part = self._here, slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2))
         granules = here.granules
         self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
         work = Work(self.cluster.clock("stores", self.told.rank, warp), here.stores.get(warp, 0) + 1, site)
@@ -375,18 +371,18 @@ class Follower:
         here.sums[warp, id(instruction)] = begun, until
         looked_up = here.operands.get((group, begun))
         if looked_up is None:
-            operands = [(_below(g, len(here.granules.copied)), mode) for g, mode in _operands(instruction, descriptors)]
-            where = np.concatenate([g for g, _ in operands])
-            by_operand = [_numbers(here.granules.copied[g]) for g, _ in operands]
+            named = [(_below(g, len(here.granules.copied)), mode) for g, mode in operands(instruction, descriptors)]
+            where = np.concatenate([g for g, _ in named])
+            by_operand = [_numbers(here.granules.copied[g]) for g, _ in named]
             copied = tuple(sorted({n for numbers in by_operand for n in numbers}))
             looked_up = here.operands[group, begun] = where, copied, _numbers(here.granules.stored[where])
             here.operands.pop((group, begun - 64), None)
             work = Work(self.cluster.clock("products", self.told.rank, group), until, site)
             here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
-            for (granules, mode), numbers in zip(operands, by_operand, strict=True):
+            for (granules, mode), numbers in zip(named, by_operand, strict=True):
                 self._same_swizzle(warp, site, granules, mode, numbers)
         where, copied, stored = looked_up
-        self._read_by_engine(warp, site, int(where[0]) << _GRANULE_LOG2 if len(where) else 0, copied, stored)
+        self._read_by_engine(warp, site, int(where[0]) << GRANULE_LOG2 if len(where) else 0, copied, stored)
 
     def _same_swizzle(
         self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int, copies: Iterable[int]
@@ -395,7 +391,7 @@ class Follower:
         for number in copies:
             work = self.cluster.work[number]
             if work.swizzle not in (-1, mode):
-                self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << _GRANULE_LOG2, work, mode)
+                self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << GRANULE_LOG2, work, mode)
 
     def _commit_products(self, warp: int, mask: int) -> None:
         self._here.products[warp] = self._here.products.get(warp, 0) + 1
@@ -456,7 +452,7 @@ class Follower:
         own = self.told.lanes[lanes].astype(np.int64)
         inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
         own, lanes = own[inside], lanes[inside]
-        granules, here = own >> _GRANULE_LOG2, self._here.granules
+        granules, here = own >> GRANULE_LOG2, self._here.granules
         for number in _numbers(here.copied[granules]):
             if not self._over(self.cluster.work[number], warp):
                 k = int(np.flatnonzero(here.copied[granules] == number)[0])
@@ -556,35 +552,3 @@ def _passes_on_by_atomics(unit: Unit) -> bool:
     instructions = (i for block in unit.kernel.blocks for i in block.instructions)
     return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
                for i in instructions)  # fmt: skip
-
-
-# ---------------------------------------------------------------- where operands of wgmma lie
-
-
-def _operands(i: Instruction, descriptors: list[int]) -> list[tuple[npt.NDArray[np.int64], int]]:
-    """Granules of each operand in shared memory, and its swizzle as a tensor map names it."""
-    p, s = warpgroup_product(i), sources(i)
-    a, b = (d & 0xFFFFFFFFFFFFFFFF for d in descriptors)
-    found = [] if s.a_in_registers else [(a, ROWS, s.turned[0])]
-    found.append((b, p.columns, s.turned[1]))
-    return [(_operand(p, d, rows, turned), _SWIZZLE_OF_MODE[d >> 62]) for d, rows, turned in found]
-
-
-@lru_cache(1024)
-def _operand(p: WarpgroupProduct, descriptor: int, rows: int, turned: bool) -> npt.NDArray[np.int64]:
-    """Granules of an operand of so many rows (A) or columns (B), by its descriptor (PTX ISA 9.7.15.5.1)."""
-    start, leading, stride = ((descriptor >> shift & 0x3FFF) << 4 for shift in (0, 16, 32))
-    base, mode = descriptor >> 49 & 7, descriptor >> 62
-    width = (16, 128, 64, 32)[mode]
-    if turned:  # pieces of 8 along M or N, for each k
-        r, k = np.meshgrid(np.arange(0, rows, 8), np.arange(p.depth), indexing="ij")
-        if mode:
-            at = 2 * r % width + 2 * r // width * leading + k % 8 * width + k // 8 * stride
-        else:
-            at = r // 8 * stride + k % 8 * 16 + k // 8 * leading
-    else:  # 32 bytes of k, for each row
-        r, piece = np.meshgrid(np.arange(rows), np.arange(2), indexing="ij")
-        at = r % 8 * width + r // 8 * stride + piece * (16 if mode else leading)
-    at = start + at
-    at ^= (at // 128 - base & (0, 7, 3, 1)[mode]) * 16
-    return np.unique(at >> _GRANULE_LOG2)
