@@ -80,7 +80,7 @@ fuzz: $(DEV)
 	@PYTHONPATH=. nice $(PY) -m tests.fuzz $(or $(ARGS),read --cases 100000)
 
 fuzz-llvm: $(DEV)
-	@nice $(PY) scripts/fuzz_llvm.py $(ARGS)
+	@nice $(PY) -m scripts.fuzz_llvm $(ARGS)
 
 mutants: $(DEV)
 	@nice $(PY) benchmarks/mutants.py $(ARGS)
