@@ -12,7 +12,6 @@ import numpy as np
 
 from ptxsim import Memory, system
 
-
 _PAGE = 16384
 """Of macOS. What is reserved begins at a multiple of the real system's, which may be smaller."""
 
