@@ -215,7 +215,8 @@ def split_table() -> str:
         f"Lab 12's references for one image on an {found['device']}: the {len(ordered)} layers of Yolo and ResNet that "
         "the thesis measures, with the tiles that the search found on an H200, L2 flushed. "
         + _RIVALS.format(torch=found["torch"], cudnn=_cudnn(found["cudnn"]))
-        + f" Geometric means of the ratios: {means['geometric_mean']:.2f} and {means['geometric_mean_to_best']:.2f}.",
+        + f" Geometric means of the ratios: {means['geometric_mean']:.2f} and {means['geometric_mean_to_best']:.2f}."
+        + beyond_split(found),
         "", _HEAD.format("layers"), "|---|---:|---:|---:|---:|---:|---|",
     ]  # fmt: skip
     for network, letter in {"Yolo": "Y", "ResNet": "R"}.items():
@@ -227,6 +228,20 @@ def split_table() -> str:
         cells = _against([row], "time_us", "cudnn_us", "exact_error", unit="us")
         lines.append(f"| of all the one that gains {what}: {sizes} | {cells} |")
     return "\n".join(lines)
+
+
+def beyond_split(found: dict[str, Any]) -> str:
+    """What Winograd's method adds to split channels, and what one plain product of as many multiply-adds takes."""
+    means, layers = found["summary"], [row["layer"] for row in found["rows"] if row.get("winograd")]
+    if "product_mean" not in means:
+        return ""
+    return (
+        f" Where lab 09's kernels are faster, at {len(layers)} layers of 3 x 3, Winograd's method makes them "
+        f"{means['fastest_mean']:.2f} and {means['fastest_mean_to_best']:.2f}. One plain product of as many "
+        "multiply-adds, its operands gathered beforehand, by the faster of cuBLAS and lab 05, is at "
+        f"{means['product_mean']:.2f} and {means['product_mean_to_best']:.2f}: split channels are below what a "
+        "direct method could take from a library."
+    )
 
 
 def networks_table() -> str:

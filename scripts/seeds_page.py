@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scripts.readme_tables import beyond_split
+
 from warpcourse import lab05_work_per_thread as lab05
 from warpcourse.lab12_split_channels.tiles import LAYERS
 from warpcourse.lab13_vgg16 import lab as lab13
@@ -346,16 +348,17 @@ def split_layers() -> str:
         row = times.get(name)
         shape = [str(n) for n in (problem.filters, problem.channels, problem.height, problem.rows)]
         if row is None:
-            rows.append([name, *shape, *[NOT_MEASURED] * 5])
+            rows.append([name, *shape, *[NOT_MEASURED] * 7])
             continue
         gemm = min((1e3 * ms for way, ms in row["best"]["times_ms"].items() if "GEMM" in way), default=None)
         rows.append([
             name + "*" * (problem.stride == 2), *shape, number(row["time_us"]), number(row["cudnn_us"]), number(gemm),
             f"{number(1e3 * row['best']['time_ms'])} ({row['best']['name']})", f"{row['best']['ratio']:.2f}",
+            *_beside_split(row),
         ])  # fmt: skip
     chip = found["device"] if found else "nothing recorded"
     head = ["layer", "K", "C", "H/W", "R/S", "ours, us", "PyTorch's choice", "cuDNN's best GEMM", "cuDNN's fastest",
-            "ours / it"]  # fmt: skip
+            "ours / it", "lab 09's Winograd", "one plain product"]  # fmt: skip
     text = (
         "### Yolo's and ResNet's layers: table 9.1, figures 9.1 to 9.6\n\nOne image, * stride 2, microseconds on an "
         f"{chip}. The thesis draws its times (RTX 2080 Ti, V100) without printing them; it compares with cuDNN's GEMM "
@@ -366,13 +369,22 @@ def split_layers() -> str:
         text += (
             f"\nGeometric means of the ratios: {means['geometric_mean']:.2f} to PyTorch's choice, "
             f"{means['geometric_mean_to_best']:.2f} to cuDNN's fastest, {means['geometric_mean_to_gemm']:.2f} to its "
-            "best GEMM.\n"
+            f"best GEMM.{beyond_split(found)}\n"
         )
     for other in results("split_channels_*.json", course=Course(ROOT)):
         if other != found:
             mean = other["summary"]["geometric_mean"]
             text += f"\nOn an {other['device']}, in a run against PyTorch's choice alone: {mean:.2f} of its time.\n"
     return text
+
+
+def _beside_split(row: dict[str, Any]) -> list[str]:
+    """A layer by Winograd's method with its error, and as one product of as many multiply-adds."""
+    way, product = row.get("winograd"), row.get("product")
+    return [
+        f"{number(way['time_us'])} ({way['method']}, {way['exact_error']:.0e})" if way else "",
+        f"{number(product['time_us'])} ({product['by']})" if product else NOT_MEASURED,
+    ]
 
 
 def split_ways() -> str:

@@ -1,4 +1,4 @@
-"""Generated code becomes machine code of other systems too: ARM on Linux and macOS, x86-64 on Windows.
+"""Generated code becomes machine code of other systems too: ARM on Linux and macOS, x86-64 on Windows and with AVX-512.
 
 Nothing of it runs here. The intermediate code is what a machine of that kind would make: what the host's processor can
 do is put in its place. A kernel's own code comes with the functions that it calls, those of tensor cores among them.
@@ -33,7 +33,9 @@ TARGETS = {
     "Linux on ARM": ("aarch64-unknown-linux-gnu", "cortex-a76", b"\x7fELF"),
     "macOS on ARM": ("arm64-apple-macosx13.0", "apple-m1", b"\xcf\xfa\xed\xfe"),
     "Windows": ("x86_64-pc-windows-msvc", "x86-64-v3", b"\x64\x86"),
+    "AVX-512": ("x86_64-unknown-linux-gnu", "sapphirerapids", b"\x7fELF"),
 }
+AVX512 = dict.fromkeys(("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
 QUICK = ("lab00_first_kernels/03_block_sum", "lab07_tensor_cores/01_wmma_naive")
 REFERENCES = [step for step in Course.find().kernels() if step.solution is not None]
 HELPERS = {"runtime": runtime_module()[0]} | {name: text for name, (text, _) in rare_modules().items()}
@@ -48,7 +50,7 @@ def _all_targets():
 @pytest.fixture(params=TARGETS)
 def target(request, monkeypatch):
     """A target whose processor stands in the host's place."""
-    monkeypatch.setattr(host, "features", dict)
+    monkeypatch.setattr(host, "features", lambda: AVX512 if request.param == "AVX-512" else {})
     monkeypatch.setattr(host, "has_halves", lambda: "ARM" in request.param)
     return request.param
 
@@ -60,18 +62,18 @@ def objects(ir: str, target: str) -> bytes:
     module = llvm.parse_assembly(ir)
     module.triple, module.data_layout = triple, str(machine.target_data)
     code = machine.emit_object(module)
-    assert code.startswith(magic) and "x86" not in ir
+    assert code.startswith(magic) and ("x86" not in ir or target == "AVX-512")
     return code
 
 
-def translations(step: Step, options: Options) -> list[Translation]:
-    """A reference's kernels, for the shapes of block that its usual sizes launch, without vectors of 64 bytes."""
+def translations(step: Step, options: Options, *, wide: bool = False) -> list[Translation]:
+    """A reference's kernels, for the shapes of block that its usual sizes launch; `wide`: with vectors of 64 bytes."""
     text = step.solution.read_text("utf-8")
     contract = parse_contract(text, name=step.file_name)
     program = ptxsim.parse(compile_cuda(text, name=step.file_name, arch=contract.arch).ptx)
     launches = {(launch.entry, launch.block) for launch in contract.bind(usual_sizes(contract)).launches}
     return [
-        translate(program.kernel(entry).engine.kernel, block, options, wide_vectors=False)
+        translate(program.kernel(entry).engine.kernel, block, options, wide_vectors=wide)
         for entry, block in sorted(launches)
     ]
 
@@ -82,7 +84,7 @@ def translations(step: Step, options: Options) -> list[Translation]:
 )
 @pytest.mark.thinned(3)
 def test_references_become_machine_code(step, target):
-    for made in translations(step, Options()):
+    for made in translations(step, Options(), wide=target == "AVX-512"):
         for ir in (made.ir, *made.unit.library.values()):
             objects(ir, target)
 
@@ -91,12 +93,12 @@ generated: set[tuple[str, str]] = set()
 """(target, function) of instructions that a test before has made code of: references share most."""
 
 
-@pytest.mark.parametrize("target", ["macOS on ARM"], indirect=True)
+@pytest.mark.parametrize("target", ["macOS on ARM", "AVX-512"], indirect=True)
 @pytest.mark.parametrize("step", REFERENCES, ids=lambda step: step.name)
 @pytest.mark.thinned(6)
 def test_each_instruction_of_references_becomes_machine_code(step, target):
     """One by one, as they run first: quick enough for one reference in six, drawn from all labs, in each run."""
-    for made in translations(step, Options(parted=True, outlined=True)):
+    for made in translations(step, Options(parted=True, outlined=True), wide=target == "AVX-512"):
         assert made.unit.library
         for name, ir in made.unit.library.items():
             if (target, name) not in generated:

@@ -265,7 +265,7 @@ class Builder:
         if x.text not in self._logic or BITS[x.type] not in (32, 64) or not host.has("avx512f"):
             return x
         least, most = (bits // BITS[x.type] for bits in _REGISTER_BITS)
-        lanes = min(max(x.lanes, least), most)  # of a register
+        lanes = min(max(1 << (x.lanes - 1).bit_length(), least), most)  # of a register
         pieces = [self.shuffle(x, [min(k + n, x.lanes - 1) for n in range(lanes)]) for k in range(0, x.lanes, lanes)]
         held = self.concat([self.let(p.type, p.lanes, f'call {p.ir_type} asm "", "=v,0"({p})') for p in pieces])
         return held if held.lanes == x.lanes else self.shuffle(held, range(x.lanes))
