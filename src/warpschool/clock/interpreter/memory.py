@@ -17,6 +17,7 @@ from warpschool.clock.interpreter.layout import (
     EVENT_SYNC,
     FLAGS,
     GUARD,
+    IF_ORDINARY,
     IMM,
     L_ARRAYS,
     L_BX,
@@ -31,6 +32,7 @@ from warpschool.clock.interpreter.layout import (
     OP_BULK,
     OP_DIV,
     OP_FCHK,
+    OP_ISETP,
     OP_LOAD,
     OP_MATCH,
     OP_MATRIX,
@@ -46,6 +48,7 @@ from warpschool.clock.interpreter.layout import (
     PS0_NOT,
     S_DOUBT,
     UNIFORM,
+    UNLESS_ORDINARY,
     A,
     B,
     C,
@@ -92,7 +95,8 @@ def spread(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> None:
 
 @native
 def ordinary(f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int) -> int:
-    """A division by or of something unknown is taken for one that needs no special care; 1 where that is so."""
+    """A division, reciprocal or square root of something unknown is taken for one that needs no special care; 1 where
+    that is so."""
     base = warp * 336
     mask = 0
     for k in range(2):
@@ -101,7 +105,8 @@ def ordinary(f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int) ->
             mask |= unknown[base + row]
     if lanes & mask == 0:
         return 0
-    set_predicate(preds, warp, f[i + PD0], lanes, 0)
+    holds = 4294967295 if f[i + OP] == OP_ISETP and f[i + FLAGS] & IF_ORDINARY else 0
+    set_predicate(preds, warp, f[i + PD0], lanes, holds)
     at = base + 320 + f[i + PD0]
     unknown[at] = unknown[at] & ~lanes
     return 1
@@ -446,7 +451,8 @@ def in_doubt_or_spread(
         return 0
     if op >= OP_LOAD and op <= OP_DIV:
         return in_doubt(f, i, unknown, warp, active if op > OP_MATRIX else lanes)
-    if op == OP_FCHK and ordinary(f, i, unknown, preds, warp, active):
+    care = op == OP_FCHK or (op == OP_ISETP and f[i + FLAGS] & (IF_ORDINARY | UNLESS_ORDINARY) != 0)
+    if care and ordinary(f, i, unknown, preds, warp, active):
         return 2
     spread(f, i, unknown, warp, active)
     return 0
