@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -81,9 +81,21 @@ def predict_launch(
 
 
 def follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed:
-    """Find out what the warps of one multiprocessor do. Raises PathUnknown, LaunchError."""
+    """Find out what the warps of one multiprocessor do. Raises PathUnknown, LaunchError.
+
+    Where ways depend on what earlier launches would have written, these arrays are taken as they are.
+    """
     if program.unmodelled:
         raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
+    try:
+        return _follow(program, launch, machine)
+    except PathUnknown:
+        if not (launch.unknown and program.reads_memory):
+            raise
+        return _follow(program, replace(launch, unknown=frozenset()), machine)
+
+
+def _follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed:
     function = program.function
     occupancy = model.occupancy(
         launch.threads, registers=int(machine.limits.get("registers", function.registers)),
@@ -126,8 +138,6 @@ def time_of(
     mhz = _mhz(found.program, machine, used)
     clock = machine["clock"]
     start = float(clock["warm_start" if warm else "cold_start"])
-    # the first warps are there when their first instructions come, from L2 at best
-    stalls[0, core.R_NO_INSTRUCTION] += float(machine["latency"]["l2"]) * found.resident * found.launch.warps
     launch_us = float(clock["launch_us"])
     around = (launch_us - float(clock["events_us"])) * mhz
     return LaunchTime(

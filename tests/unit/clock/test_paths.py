@@ -123,6 +123,21 @@ def test_a_division_of_what_tensor_cores_gave_is_an_ordinary_one(value: str) -> 
     assert counts["HMMA"] == 2 and "CALL" not in counts
 
 
+def test_what_an_earlier_launch_would_have_written_is_unknown() -> None:
+    """A division by it is an ordinary one; a way that depends on it is not known, whatever the array holds here."""
+    sums = np.zeros(64, np.float32)
+    arrays = {"arrays": [(1 << 33, sums)]}
+    pointers = np.uint64(1 << 32), np.uint64(1 << 33)
+    divides = _program("p[threadIdx.x] = 1.5f / sums[threadIdx.x];", parameters="float* p, const float* sums")
+    held = issued(divides, _followed(divides, _launch(*pointers, **arrays)))
+    unknown = issued(divides, _followed(divides, _launch(*pointers, unknown=frozenset([1 << 33]), **arrays)))
+    assert sum(held.values()) > sum(unknown.values())
+    ways = _program("if (sums[0] == 0.0f) p[threadIdx.x] = 1.0f;", parameters="float* p, const float* sums")
+    assert "STG" in issued(ways, _followed(ways, _launch(*pointers, **arrays)))
+    with pytest.raises(PathUnknown):
+        _followed(ways, _launch(*pointers, unknown=frozenset([1 << 33]), **arrays))
+
+
 def test_a_block_may_leave_under_a_guard_and_a_condition() -> None:
     """ptxas puts two conditions into one instruction: `@P4 EXIT P0`."""
     program = _program(

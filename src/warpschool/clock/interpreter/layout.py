@@ -65,4 +65,6 @@ S_USED, S_ISSUED, S_NEXT, S_LOST, S_BUDGET, S_WARPS, S_THREADS, S_ROOM = range(8
 S_COUNT, S_WORDS, S_AGAIN, S_DOUBT = 8, 9, 10, 12
 """Of a block; from S_DOUBT on, for each kind of memory, whether something unknown was stored there."""
 LAUNCH_WORDS = 16
-L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE, L_SHARED, L_CONST, L_LOCAL, L_TAINT, L_RANK, L_MAPS = range(14)
+L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE = range(8)
+L_SHARED, L_CONST, L_LOCAL, L_TAINT, L_RANK, L_MAPS, L_OPEN = range(8, 15)
+"""Of a launch; L_OPEN: whether there are arrays whose contents nobody knows: their place in the copy is -1."""

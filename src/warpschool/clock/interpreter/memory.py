@@ -12,6 +12,7 @@ from warpschool.clock.interpreter.layout import (
     DST_WIDTH,
     EVENT,
     EVENT_COPY,
+    EVENT_GLOBAL,
     EVENT_LOCAL,
     EVENT_SHARED,
     EVENT_SYNC,
@@ -24,6 +25,7 @@ from warpschool.clock.interpreter.layout import (
     L_BY,
     L_BZ,
     L_LOCAL,
+    L_OPEN,
     L_SHARED,
     L_TAINT,
     OFFSET,
@@ -152,11 +154,11 @@ def write(memory: u8, at: int, size: int, value: int) -> None:
 
 @native
 def placed(arrays: i64, count: int, address: int, size: int) -> int:
-    """Where an address lies in the copy of the arrays; -1 outside of all."""
+    """Where an address lies in the copy of the arrays; -1 outside of all, -2 in one whose contents nobody knows."""
     for k in range(count):
         offset = address - arrays[3 * k]
         if offset >= 0 and offset + size <= arrays[3 * k + 1]:
-            return arrays[3 * k + 2] + offset
+            return arrays[3 * k + 2] + offset if arrays[3 * k + 2] >= 0 else -2
     return -1
 
 
@@ -382,7 +384,19 @@ def access(
 
 
 @native
-def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i64) -> None:
+def from_nowhere(lanes: int, size: int, launch: i64, arrays: i64, addr: i64) -> int:
+    """The lanes that read what an earlier launch would have written."""
+    mask = 0
+    for lane in range(32):
+        if lshr(lanes, lane) & 1 and placed(arrays, launch[L_ARRAYS], addr[lane], size) == -2:
+            mask |= 1 << lane
+    return mask
+
+
+@native
+def through_memory(
+    f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i64, launch: i64, arrays: i64, addr: i64
+) -> None:  # fmt: skip
     """Unknown values on their way through memory: once one is stored, all that is loaded from that space is unknown."""
     base = warp * 336
     op = f[i + OP]
@@ -393,11 +407,15 @@ def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i
             mask |= unknown[base + f[i + B] + word]
         if mask & lanes != 0 and f[i + EVENT] != EVENT_COPY:
             state[space] = 1
+    doubt = lanes if state[space] else 0
+    if launch[L_OPEN] and op != OP_STORE and (f[i + EVENT] == EVENT_GLOBAL or f[i + EVENT] == EVENT_COPY):
+        doubt |= from_nowhere(lanes, f[i + BYTES], launch, arrays, addr)
+        if f[i + EVENT] == EVENT_COPY and doubt != 0:
+            state[S_DOUBT + EVENT_SHARED] = 1
     if f[i + DST] >= 0 and f[i + DST] != 255:
-        doubt = state[space]
         for word in range(max(f[i + DST_WIDTH], 1)):
             at = base + f[i + DST] + word
-            unknown[at] = (unknown[at] & ~lanes) | (lanes if doubt else 0)
+            unknown[at] = (unknown[at] & ~lanes) | doubt
 
 
 @native
