@@ -71,6 +71,12 @@ _DENSE = {
 _LINE = {"small": {"n": 1000, "N": 1000}, "medium": {"n": 300_001, "N": 300_001}, "large": {"n": 1 << 25, "N": 1 << 25}}
 _POOLS = {"small": {"BATCH": 3, "C": 5, "H": 13, "W": 11, "P": 99}, "medium": {"BATCH": 16, "C": 32, "H": 30, "W": 26,
           "P": 700}, "large": {"BATCH": 64, "C": 64, "H": 112, "W": 112, "P": 12544}}  # fmt: skip
+_ROWS = {"small": {"ROWS": 50, "COLS": 100, "centred": 1}, "medium": {"ROWS": 1000, "COLS": 777, "centred": 0},
+         "large": {"ROWS": 16384, "COLS": 2048, "centred": 1}}  # fmt: skip
+_ATTENTION = {"small": {"HEADS": 2, "N": 100, "causal": 1}, "medium": {"HEADS": 8, "N": 1000, "causal": 1},
+              "large": {"HEADS": 16, "N": 2048, "causal": 0}}  # fmt: skip
+_DECODING = {"small": {"TEXTS": 1, "GROUPS": 2, "N": 100}, "medium": {"TEXTS": 4, "GROUPS": 8, "N": 1000},
+             "large": {"TEXTS": 16, "GROUPS": 8, "N": 4096}}  # fmt: skip
 SIZES: dict[str, Mapping[str, dict[str, Any]]] = {
     "lab03/02": _MATRIX, "lab03/03": _MATRIX, "lab04/01": _MATRIX, "lab04/02": _MATRIX, "lab00/02": _MATRIX,
     "lab00": _LINE, "lab06/03": _MATRIX, "lab07": _TENSOR, "lab08": _CONVOLUTION, "lab09": _CONVOLUTION,
@@ -78,7 +84,7 @@ SIZES: dict[str, Mapping[str, dict[str, Any]]] = {
     "lab10/07": _DENSE, "lab10/08": _DENSE, "lab10/09": _CONVOLUTION, "lab10/11": _CONVOLUTION,
     "lab10/12": _CONVOLUTION, "lab10": _POOLS, "lab11/01": _DENSE, "lab11/02": _DENSE, "lab11/03": _POOLS,
     "lab11/04": _CONVOLUTION, "lab11/05": _CONVOLUTION, "lab11/06": _LINE, "lab11/07": _LINE, "lab11/08": _POOLS,
-    "lab15": _LINE,
+    "lab15": _LINE, "lab16/01": _ROWS, "lab16/02": _ROWS, "lab16/03": _ROWS, "lab16/08": _DECODING, "lab16": _ATTENTION,
 }  # fmt: skip
 """By the beginning of a step's name, the longest that fits; all others are products."""
 _MORE: dict[str, dict[str, dict[str, Any]]] = {

@@ -3,10 +3,11 @@
     python benchmarks/clock/record.py plan [--only TEXT]     here: cubins and manifest.json into .clock/record
     python benchmarks/clock/record.py time FILE              on the GPU: times of every launch, L2 flushed and warm
     python benchmarks/clock/record.py profile FILE           there, behind `time`: Nsight Compute's counters
-    python benchmarks/clock/record.py merge FILE FILE...     several records of one manifest into the first
+    python benchmarks/clock/record.py merge FILE FILE...     several records of one chip into the first
 
 FILE is one JSON document that every call adds to: what it has already is not measured again, so that a call which ran
-out of time (`--seconds`) is simply repeated. `time` and `profile` need the driver, NumPy, ncu, and `.clock`.
+out of time (`--seconds`) is simply repeated. Cases whose machine code or sizes are others than the manifest's leave it
+first: a record of the last time is brought up to date. `time` and `profile` need the driver, NumPy, ncu, and `.clock`.
 """
 
 from __future__ import annotations
@@ -332,12 +333,30 @@ def child(names: list[str]) -> None:
 
 
 def _opened(out: Path) -> dict[str, Any]:
-    empty: dict[str, Any] = {"files": manifest()["files"], "nvrtc": manifest()["nvrtc"], "cases": {}, "failed": {},
-                             "metrics": {}, "missing": {}, "counters": {}, "problems": []}  # fmt: skip
-    known = json.loads(out.read_text()) if out.exists() else {}
-    if known and known["files"] != empty["files"]:
-        raise SystemExit(f"{out} is of other cubins: begin another record")
-    return empty | known
+    plan = manifest()
+    record: dict[str, Any] = {"files": {}, "nvrtc": plan["nvrtc"], "cases": {}, "failed": {}, "metrics": {},
+                              "missing": {}, "counters": {}, "problems": []}  # fmt: skip
+    record |= json.loads(out.read_text()) if out.exists() else {}
+    _take_files(record, plan["files"])
+    for case in plan["cases"]:
+        known = record["cases"].get(case["case"])
+        if known and known["sizes"] != case["sizes"]:
+            _forget(record, case["case"])
+    return record
+
+
+def _take_files(record: dict[str, Any], files: Mapping[str, Any]) -> None:
+    """Notes files, and forgets what was measured of those whose machine code was another then."""
+    for name, file in files.items():
+        if record["files"].setdefault(name, file)["text"] != file["text"]:
+            record["files"][name] = file
+            for case in [case for case in record["cases"] if case.partition("@")[0] == name]:
+                _forget(record, case)
+
+
+def _forget(record: dict[str, Any], case: str) -> None:
+    for part in ("cases", "failed", "counters"):
+        record[part].pop(case, None)
 
 
 def _save(out: Path, record: Mapping[str, Any]) -> None:
@@ -354,14 +373,16 @@ def _save(out: Path, record: Mapping[str, Any]) -> None:
 
 
 def merge(out: Path, others: list[Path]) -> None:
-    """Adds what other records of the same cubins have."""
+    """Adds what other records have; of files whose machine code differs, the later record's alone stays."""
     record = json.loads(out.read_text())
     for path in others:
         more = json.loads(path.read_text())
-        for part in ("files", "metrics"):
-            if any(record[part].get(name, what) != what for name, what in more[part].items()):
-                raise SystemExit(f"{path} is of other {part}")
-        for part in ("files", "cases", "failed", "metrics", "missing"):
+        if more["device"] != record["device"]:
+            raise SystemExit(f"{path} is of another chip")
+        if any(record["metrics"].get(name, what) != what for name, what in more["metrics"].items()):
+            raise SystemExit(f"{path} is of other metrics")
+        _take_files(record, more["files"])
+        for part in ("cases", "failed", "metrics", "missing"):
             record[part] |= more[part]
         for case, found in more["counters"].items():
             record["counters"].setdefault(case, {}).update(found)

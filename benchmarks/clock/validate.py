@@ -54,6 +54,9 @@ def _rows(case: Case, records: dict[str, dict[str, Any]]) -> dict[str, list[dict
             if at < len(counters):  # taken with all caches flushed before each launch
                 alone = launch if at == 0 else told(part, what, machines[gpu])
                 row |= _counted(alone, counters[at], record["metrics"]["time"])
+                moved = record["counters"][case.name].get("memory")
+                if moved and launch.us is not None:
+                    row["dram_bytes"] = _dram_bytes(alone, moved[at], record["metrics"]["memory"])
             rows[gpu].append(row)
     return rows
 
@@ -104,11 +107,27 @@ def _counted(launch: LaunchPrediction, counters: list[float], metrics: list[str]
         "cycles": launch.cycles, "state": launch.waits_for, "measured_cycles": values["sm__cycles_elapsed.max"],
         "measured_instructions": values["smsp__inst_executed.sum"],
         "measured_state": max(waits, key=lambda name: waits[name], default=""),
-        "ahead": _ahead(waits, launch.waits_for.lower()),
+        "ahead": _ahead(waits, launch.waits_for.lower()), "states": _largest(ours), "measured_states": _largest(shares),
         "state_differences": [
             round(abs(shares.get(name, 0.0) - ours.get(name, 0.0)), 4) for name in ours.keys() | shares
         ],
     }
+
+
+MOST_STATES = 4
+"""that a row names: enough to say what one waits for and the other does not"""
+
+
+def _largest(shares: dict[str, float]) -> dict[str, float]:
+    kept = sorted(shares, key=lambda name: -shares[name])[:MOST_STATES]
+    return {name: round(shares[name], 3) for name in kept}
+
+
+def _dram_bytes(launch: LaunchPrediction, counters: list[float], metrics: list[str]) -> list[float]:
+    """What DRAM moves: as predicted, for all blocks like those followed, and as counted."""
+    counted = dict(zip(metrics, counters, strict=True))
+    predicted = launch.dram_bytes / launch.blocks_followed * float(np.prod(launch.grid))
+    return [round(predicted), counted["dram__bytes_read.sum"] + counted["dram__bytes_write.sum"]]
 
 
 def _ahead(shares: dict[str, float], state: str) -> float:

@@ -15,6 +15,7 @@
 // Scratch: sums, pairs
 // Launch:  attend block=(THREADS) grid=(PARTS, TEXTS * GROUPS)
 // Launch:  join block=(D) grid=(TEXTS * GROUPS * GROUP)
+// Usual:   TEXTS = 4, GROUPS = 4, N = 1024
 
 #include <cuda_fp16.h>
 

@@ -749,8 +749,9 @@ def issue(
 
 @native
 def attribute(
-    stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float, m: f64, log: i64, run: f64
-) -> None:
+    table: i64, stalls: f64, warps: i64, times: f64, w: int, x: int, pc: int, now: float, ready: float, m: f64,
+    log: i64, run: f64,
+) -> None:  # fmt: skip
     """Say for what a warp has waited since it last issued: fixed latency, operands, and what held it up when ready."""
     at = pc * REASONS
     since = times[x + X_SINCE]
@@ -784,6 +785,8 @@ def attribute(
         held = min(held, rest)
         rest -= held
         cause = R_MATH if k == 0 else (R_MIO if k == 1 else (R_LG if k == 2 else R_DISPATCH))
+        if k == 0 and table[pc * TABLE + T_KIND] == K_PRODUCT:
+            cause = R_BARRIER  # the four warps of a group begin a product together
         stalls[at + cause] += held
         if held > most:
             most = held
@@ -916,7 +919,7 @@ def simulate(
             w = best * WARP_WORDS
             x = best * TIMES
             kind = table[warps[w + W_PC] * TABLE + T_KIND]
-            attribute(stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
+            attribute(table, stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
             issue(
                 table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,
                 size, ranges, shares, used, out, fetched, marks, fetches,

@@ -55,7 +55,8 @@ def of_plan(
         source = arrays[fill.array]
         symbol = program.module.get_global(fill.symbol, source.dtype)
         symbol[: source.size].set(source.get().reshape(-1))
-    found = []
+    found: list[tuple[str, KernelLaunch]] = []
+    filled: set[int] = set()
     for launch in plan.launches:
         kernel = program.kernel(launch.entry)
         arguments = tuple(program.argument(parameter, launch, plan, arrays) for parameter in launch.arguments)
@@ -66,10 +67,12 @@ def of_plan(
                 launch.entry,
                 KernelLaunch(
                     grid=launch.grid, block=launch.block, arguments=scalars, shared_bytes=launch.shared_bytes,
-                    arrays=[(array.address, array.native) for array in passed], **_variables(program.module),
+                    arrays=[(array.address, array.native) for array in passed], unknown=frozenset(filled),
+                    **_variables(program.module),
                 ),
             )
         )  # fmt: skip
+        filled |= {arrays[p.name].address for p in launch.arguments if p.is_array and p.direction != "in"}
     return found
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from warpschool import model
 from warpschool.clock import core
 from warpschool.clock.blocks import Work, blocks_of_one, work_of
-from warpschool.clock.footprint import entries, relinked
+from warpschool.clock.footprint import PAIR, busiest_lines, entries, pairs_touched, relinked
 from warpschool.clock.machine import Machine
 from warpschool.clock.program import Program
 from warpschool.clock.timing import WARPGROUP, instruction_table
@@ -19,6 +19,7 @@ from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 _MOST_TRACED = 6_000_000
 """Instructions of warps that are followed for one prediction; a launch of more is told from its first blocks."""
 _KNOWN_LINES = 1 << 20
+_ATOMICS = frozenset(("ATOM", "ATOMG", "RED", "REDG"))
 _LINE = 128
 _LINE_INSTRUCTIONS = 8
 
@@ -48,7 +49,8 @@ class Followed:
     Warp `w` of the blocks begins in chunk `first[w]` of `stream`; `order` is that in which the multiprocessor gets the
     blocks, `mine` how many it gets in all, `left` for how many like those followed last there are the others. At a time
     it has `resident` blocks, and `active` multiprocessors have one. For each array, between two of `ranges`, `shares`
-    is how many multiprocessors want each of its sectors; `footprint` are all bytes that are touched.
+    is how many multiprocessors want each of its sectors; `footprint` are all bytes that are touched. `contested` are
+    rows of `busiest_lines`, of all multiprocessors together.
     """
 
     program: Program
@@ -63,6 +65,7 @@ class Followed:
     ranges: np.ndarray
     shares: np.ndarray
     footprint: float
+    contested: np.ndarray
     instructions: float
 
 
@@ -78,9 +81,21 @@ def predict_launch(
 
 
 def follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed:
-    """Find out what the warps of one multiprocessor do. Raises PathUnknown, LaunchError."""
+    """Find out what the warps of one multiprocessor do. Raises PathUnknown, LaunchError.
+
+    Where ways depend on what earlier launches would have written, these arrays are taken as they are.
+    """
     if program.unmodelled:
         raise PathUnknown(f"{program.unmodelled}: the clock does not know this instruction")
+    try:
+        return _follow(program, launch, machine)
+    except PathUnknown:
+        if not (launch.unknown and program.reads_memory):
+            raise
+        return _follow(program, replace(launch, unknown=frozenset()), machine)
+
+
+def _follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed:
     function = program.function
     occupancy = model.occupancy(
         launch.threads, registers=int(machine.limits.get("registers", function.registers)),
@@ -96,11 +111,12 @@ def follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followed
     traces, order = _followed(tracer, numbers, resident)
     active = min(launch.blocks, sms)
     ranges, shares, footprint = _sharing(tracer, traces, len(numbers), active)
+    contested = busiest_lines(traces, _atomics_of(program)) * (launch.blocks / len(traces))
     left = _left(work, numbers, [traces[k].issued for k in order])
     stream, first = _joined(traces)
     return Followed(
         program, launch, stream, first, order, len(numbers), left, resident, active, ranges, shares, footprint,
-        work.total,
+        contested, work.total,
     )  # fmt: skip
 
 
@@ -118,11 +134,10 @@ def time_of(
         half = followed // 2
         rate = (run.ends[followed - 1] - run.ends[half - 1]) / (followed - half) if half else cycles / followed
         cycles += rate * found.left
+    cycles = max(cycles, _in_turn(found.contested, machine))
     mhz = _mhz(found.program, machine, used)
     clock = machine["clock"]
     start = float(clock["warm_start" if warm else "cold_start"])
-    # the first warps are there when their first instructions come, from L2 at best
-    stalls[0, core.R_NO_INSTRUCTION] += float(machine["latency"]["l2"]) * found.resident * found.launch.warps
     launch_us = float(clock["launch_us"])
     around = (launch_us - float(clock["events_us"])) * mhz
     return LaunchTime(
@@ -130,6 +145,23 @@ def time_of(
         blocks_per_sm=found.mine, resident=found.resident, instructions=found.instructions, stalls=stalls, used=used,
         issues=issues,
     )  # fmt: skip
+
+
+def _atomics_of(program: Program) -> np.ndarray:
+    """For each instruction 0, or 1 for an atomic one in global memory, and 2 for one that adds floats."""
+    of_floats = {"F32", "F16x2", "F64"}
+    kinds = [(2 if of_floats & i.modifiers else 1) if i.name in _ATOMICS else 0 for i in program.function.code]
+    return np.array(kinds, np.int64)
+
+
+def _in_turn(contested: np.ndarray, machine: Machine) -> float:
+    """Cycles that L2 needs for the line to which all multiprocessors send most atomics: these go one by one."""
+    if not len(contested):
+        return 0.0
+    memory = machine["memory"]
+    sectors, whole, floats = contested.T
+    busy = np.maximum(sectors, whole * memory["atomic_turn"] + floats * memory["atomic_turn_float"])
+    return float(busy.max())
 
 
 def _mhz(program: Program, machine: Machine, used: np.ndarray) -> float:
@@ -172,15 +204,12 @@ def _sharing(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """For each array, how many multiprocessors fetch each of its sectors, as a mean; and all bytes that are touched."""
     arrays = sorted({(address, data.nbytes) for address, data in tracer.launch.arrays if data.nbytes} | tracer.mapped())
-    lines = np.unique(np.concatenate([entries(trace) for trace in traces])) if traces else np.zeros(0, np.int64)
-    asked = lines & 15
-    sectors = np.bitwise_count(asked | (asked & 5) << 1 | asked >> 1 & 5) * 32.0  # DRAM brings two for one
-    addresses = (lines >> 4) * _LINE
+    addresses = pairs_touched(np.concatenate([entries(trace) for trace in traces]))
     ranges, shares, total = [], [], 0.0
     scale = mine / max(len(traces), 1) * active
     for address, nbytes in arrays:
-        inside = (addresses + _LINE > address) & (addresses < address + nbytes)
-        one = float(sectors[inside].sum())
+        inside = (addresses + PAIR > address) & (addresses < address + nbytes)
+        one = float(PAIR * np.count_nonzero(inside))
         wanted = one * scale if nbytes > one else one * active
         touched = min(float(nbytes), wanted) if wanted else 0.0
         ranges += [address, address + nbytes]

@@ -173,7 +173,9 @@ class Prediction:
                 + (f": {told}." if told else ".")
                 + f" Followed: {followed} of one multiprocessor, {launch.resident_blocks} at a time."
             )
-        if not self.is_validated and self.us is not None:
+        if self.us is None:
+            return "\n".join(parts)
+        if not self.is_validated:
             parts.append(
                 f"{self.gpu} was {NOT_VALIDATED}: its constants are from specifications and literature, and the range "
                 f"is that of predictions for {agreement().gpu}, which says little of this GPU."
@@ -283,7 +285,7 @@ def _told(part: Part, what: Followed, machine: Machine, found: LaunchTime) -> La
         kernel=part.kernel, grid=launch.grid, block=launch.block, us=found.us, cycles=found.cycles,
         duration_us=found.us - float(machine["clock"]["events_us"]), registers=function.registers,
         shared_bytes=function.shared_bytes + launch.shared_bytes,
-        active_warps=total / (float(found.used[core.U_CYCLES]) + float(machine["latency"]["l2"])),
+        active_warps=total / float(found.used[core.U_CYCLES]),
         most_warps=machine.spec.sm.warps,
         instructions=found.instructions,
         ipc=float(found.used[core.U_ISSUED] / max(found.used[core.U_CYCLES], 1.0)),

@@ -446,9 +446,31 @@ def _setp(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -
     )
     if i.name == "FSET":
         f[it.FLAGS] |= it.TO_REGISTER | it.AS_FLOAT * ("BF" in i.modifiers)
+    elif not floating:
+        f[it.FLAGS] |= _asks_for_care(e, i)
     f[it.IMM] = next((number for text, number in _BOOL.items() if text in m), 0)
     _set_inputs(f, inputs, (7, 0))
     return "64" not in m
+
+
+_CARE = {
+    0x1FFFFFF: (0x7F800000, it.IF_ORDINARY), 0x727FFFFF: (0xF3000000, it.UNLESS_ORDINARY),
+}  # fmt: skip
+"""What the exponent of a number is compared with, before its reciprocal or its square root is computed in a few steps:
+the constant by which that exponent was found, and how the comparison ends for all ordinary numbers."""
+
+
+def _asks_for_care(e: _Encoder, i: Instruction) -> int:
+    """Flags of a comparison by which ptxas asks whether a reciprocal or a square root needs the long way."""
+    limit = next((o.value & 0xFFFFFFFF for o in i.operands if o.kind == "imm"), 0)
+    if limit not in _CARE or not {"GT", "U32"} <= i.modifiers:
+        return 0
+    constant, flag = _CARE[limit]
+    asked = next((o.index for o in i.operands if o.kind == "R"), -1)
+    for before in reversed(e.function.code[: len(e.defs)]):
+        if before.operands and before.operands[0].kind == "R" and before.operands[0].index == asked:
+            return flag if any(o.kind == "imm" and o.value & 0xFFFFFFFF == constant for o in before.operands) else 0
+    return 0
 
 
 def _plop3(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
@@ -550,6 +572,18 @@ def _float(op: int) -> Any:
     return rule
 
 
+def _hadd2(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
+    """How ptxas widens a half: minus zero plus the half, as a float. Other sums of halves are not known."""
+    if "F32" not in i.modifiers or len(operands) != 2 or any(o.kind != "R" for o in operands) or operands[0].index >= 0:
+        return False
+    half = operands[1]
+    f[it.OP], f[it.A] = it.OP_HALF, e.row(half)
+    f[it.FLAGS] = (
+        it.UPPER * ("H1_H1" in half.suffix) | it.HALF_NEG * half.negative | it.HALF_ABS * half.absolute
+    )  # fmt: skip
+    return True
+
+
 def _hfma2(e: _Encoder, f: np.ndarray, i: Instruction, operands: list[Operand]) -> bool:
     """How ptxas writes a constant: zero times zero plus two halves."""
     if len(operands) < 3 or any(o.kind != "R" or o.index >= 0 for o in operands[:2]) or operands[2].kind != "imm":
@@ -585,7 +619,7 @@ _TABLE: dict[str, Any] = {
     "P2R": _p2r, "R2P": _p2r, "VOTE": _vote, "VOTEU": _vote, "R2UR": _r2ur, "REDUX": _redux, "CREDUX": _redux,
     "SHFL": _shfl, "ELECT": _elect, "LDC": _ldc, "LDCU": _ldc, "FADD": _float(it.OP_FADD), "FMUL": _float(it.OP_FMUL),
     "FFMA": _float(it.OP_FFMA), "FMNMX": _float(it.OP_FMNMX), "MUFU": _float(it.OP_MUFU), "FCHK": _float(it.OP_FCHK),
-    "HFMA2": _hfma2, "USETMAXREG": _granted, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i,
+    "HADD2": _hadd2, "HFMA2": _hfma2, "USETMAXREG": _granted, "I2F": _i2f, "I2FP": _i2f, "F2I": _f2i, "FRND": _f2i,
     "MATCH": _unary(it.OP_MATCH),
 }  # fmt: skip
 
@@ -763,7 +797,9 @@ def _plain_control(op: int) -> Any:
     def rule(e: _Encoder, f: np.ndarray, i: Instruction) -> tuple[int, int]:
         f[it.OP] = op
         f[it.IMM] = next((o.index for o in i.operands if o.kind == "B"), 0)
-        return 0, 0
+        given = [o for o in i.operands if _is_predicate(o)]  # it holds for the lanes that the guard lets through
+        _set_inputs(f, given[:1], (7, 0))
+        return 0, sum(1 << (PREDICATE_BIT + _predicate_index(o)) for o in given[:1])
 
     return rule
 
@@ -825,7 +861,7 @@ def _successors(function: Function) -> list[list[int]]:
             after += [at + 1] * (conditional and (i.name == "BRA" or i.guard is not None))
         elif i.name == "RET":
             after = list(returns)
-        elif i.name not in ("EXIT", "KILL") or i.guard is not None:
+        elif i.name not in ("EXIT", "KILL") or conditional:
             after = [at + 1]
         found.append([n for n in after if 0 <= n < count])
     return found

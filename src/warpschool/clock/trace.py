@@ -39,6 +39,8 @@ class KernelLaunch:
     arrays: Sequence[tuple[int, np.ndarray]] = ()
     constants: Mapping[str, bytes] = field(default_factory=dict)
     addresses: Mapping[str, int] = field(default_factory=dict)
+    unknown: frozenset[int] = frozenset()
+    """addresses of arrays that an earlier launch fills, which has not run"""
 
     @property
     def blocks(self) -> int:
@@ -95,7 +97,8 @@ class Tracer:
         self.fixed[it.L_CODE] = len(function.code)
         self.fixed[it.L_SHARED], self.fixed[it.L_CONST] = shared, len(self.bank3)
         self.fixed[it.L_LOCAL] = function.local_bytes
-        self.fixed[it.L_TAINT] = bool(program.doubtful)
+        self.fixed[it.L_OPEN] = program.reads_memory and bool(launch.unknown)
+        self.fixed[it.L_TAINT] = bool(program.doubtful) or self.fixed[it.L_OPEN]
         self.maps, self.fixed[it.L_MAPS] = _maps(program, launch)
         self.code = np.ascontiguousarray(program.code.reshape(-1))
         self.events = program.code[:, it.EVENT].astype(np.int64)
@@ -117,6 +120,9 @@ class Tracer:
         """The arrays that may be read, one after the other, and the table of where each begins."""
         table, parts, at = [], [], 0
         for address, data in self.launch.arrays:
+            if address in self.launch.unknown:
+                table += [address, data.nbytes, -1]
+                continue
             table += [address, data.nbytes, at]
             parts.append(data.reshape(-1).view(np.uint8))
             at += data.nbytes

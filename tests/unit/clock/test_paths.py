@@ -9,7 +9,7 @@ import pytest
 from tests.unit.clock.streams import issued
 
 from warpschool.clock.cubin import machine_code
-from warpschool.clock.footprint import entries
+from warpschool.clock.footprint import PAIR, busiest_lines, entries, pairs_touched
 from warpschool.clock.program import Program, encode
 from warpschool.clock.trace import BlockTrace, KernelLaunch, PathUnknown, Tracer
 
@@ -107,19 +107,80 @@ def test_a_way_that_tensor_cores_decide_is_unknown() -> None:
         _followed(program, _launch(np.uint64(1 << 32), np.int32(9)))
 
 
-def test_a_division_of_what_tensor_cores_gave_is_an_ordinary_one() -> None:
+@pytest.mark.parametrize("value", ["d[0] / d[1]", "1.0f / d[0]", "sqrtf(d[0])"])
+def test_a_division_of_what_tensor_cores_gave_is_an_ordinary_one(value: str) -> None:
     text = """
     unsigned a[4] = {threadIdx.x, 1, 2, 3}, b[2] = {4, threadIdx.x};
     float d[4] = {};
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]),
         "r"(b[1]));
-    p[threadIdx.x] = d[0] / d[1];"""
-    program = _program(text)
+    p[threadIdx.x] = VALUE;"""
+    program = _program(text.replace("VALUE", value))
     names = [i.name for i in program.function.code]
-    assert program.doubtful and "FCHK" in names and "CALL" in names
+    assert program.doubtful and "CALL" in names
     counts = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(9))))
-    assert counts["FCHK"] == counts["HMMA"] and "CALL" not in counts
+    assert counts["HMMA"] == 2 and "CALL" not in counts
+
+
+def test_what_an_earlier_launch_would_have_written_is_unknown() -> None:
+    """A division by it is an ordinary one; a way that depends on it is not known, whatever the array holds here."""
+    sums = np.zeros(64, np.float32)
+    arrays = {"arrays": [(1 << 33, sums)]}
+    pointers = np.uint64(1 << 32), np.uint64(1 << 33)
+    divides = _program("p[threadIdx.x] = 1.5f / sums[threadIdx.x];", parameters="float* p, const float* sums")
+    held = issued(divides, _followed(divides, _launch(*pointers, **arrays)))
+    unknown = issued(divides, _followed(divides, _launch(*pointers, unknown=frozenset([1 << 33]), **arrays)))
+    assert sum(held.values()) > sum(unknown.values())
+    ways = _program("if (sums[0] == 0.0f) p[threadIdx.x] = 1.0f;", parameters="float* p, const float* sums")
+    assert "STG" in issued(ways, _followed(ways, _launch(*pointers, **arrays)))
+    with pytest.raises(PathUnknown):
+        _followed(ways, _launch(*pointers, unknown=frozenset([1 << 33]), **arrays))
+
+
+def test_a_block_may_leave_under_a_guard_and_a_condition() -> None:
+    """ptxas puts two conditions into one instruction: `@P4 EXIT P0`."""
+    program = _program(
+        "if (n && blockIdx.x > blockDim.y) return;\nfloat s = p[threadIdx.x];\n#pragma unroll 1\n"
+        "for (int k = 0; k < 50; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;"
+    )
+    assert any(i.name == "EXIT" and i.operands and i.guard for i in program.function.code)
+    for n, block, stays in ((0, 0, True), (0, 3, True), (1, 1, True), (1, 2, False)):
+        counts = issued(program, _followed(program, _launch(np.uint64(1 << 32), np.int32(n)), block))
+        assert ("FFMA" in counts) == stays
+
+
+def test_ways_that_depend_on_halves_follow_them() -> None:
+    """All kinds of them: ordinary ones, those below 2^-14, infinite ones, none."""
+    program = _program(
+        "float s = 0, a, limit = bound[blockIdx.x];\n"
+        'asm("cvt.f32.f16 %0, %1;" : "=f"(a) : "h"(halves[n + blockIdx.x]));\n#pragma unroll 1\n'
+        "for (int k = 0; a == limit && k < 30; ++k) s = s * s + 1.0f;\np[threadIdx.x] = s;",
+        parameters="float* p, const unsigned short* halves, const float* bound, int n",
+    )
+    assert any(i.opcode == "HADD2.F32" for i in program.function.code) and not program.doubtful
+    values = np.array([1.5, -0.333, 2.0**-24, 6.0e-5, np.inf, np.nan, 65504, -0.0], np.float16)
+    arrays = [(1 << 33, values), (1 << 34, values.astype(np.float32))]
+    launch = _launch(
+        np.uint64(1 << 32), np.uint64(1 << 33), np.uint64(1 << 34), np.int32(0), arrays=arrays, grid=(len(values), 1, 1)
+    )
+    for block, value in enumerate(values):
+        assert ("FFMA" in issued(program, _followed(program, launch, block))) == (value == value)
+
+
+def test_a_line_counts_once_however_often_it_is_asked_for() -> None:
+    asked = np.array([7 << 4 | 0b0001, 7 << 4 | 0b0010, 7 << 4 | 0b1111, 9 << 4 | 0b0100], np.int64)
+    assert pairs_touched(asked).tolist() == [7 * 128, 7 * 128 + PAIR, 9 * 128 + PAIR]
+
+
+def test_atomics_of_many_lanes_at_one_address_take_turns() -> None:
+    program = _program("atomicAdd(p + threadIdx.x / n, 1.0f);")
+    kinds = np.array([2 if i.name in ("RED", "REDG") else 0 for i in program.function.code])
+    assert kinds.any()
+    for lanes, turns in ((1, 1), (4, 2 * 4), (32, 2 * 32)):
+        trace = _followed(program, _launch(np.uint64(1 << 32), np.int32(lanes)))
+        assert busiest_lines([trace], kinds)[:, 2].max() == turns
+    assert not len(busiest_lines([trace], 0 * kinds))
 
 
 def test_integer_division_by_a_number_known_late() -> None:

@@ -184,7 +184,7 @@ def run_straight(
         if op <= OP_MATRIX:
             touch(f, i, regs, pool, warp, lanes, addr, a, b)
             if launch[L_TAINT] and lanes != 0:
-                through_memory(f, i, unknown, warp, lanes, state)
+                through_memory(f, i, unknown, warp, lanes, state, launch, arrays, addr)
             if f[i + NEEDED] and lanes != 0:
                 access(f, i, regs, pool, preds, warp, lanes, launch, arrays, memory, shared, local, addr, a, b, c, d)
             asked = predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])

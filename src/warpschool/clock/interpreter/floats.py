@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from warpschool.clock.interpreter.layout import (
     FLAGS,
+    HALF_ABS,
+    HALF_NEG,
     NOT_MINE,
     OP,
     OP_F2I,
@@ -12,10 +14,12 @@ from warpschool.clock.interpreter.layout import (
     OP_FMNMX,
     OP_FMUL,
     OP_FRND,
+    OP_HALF,
     OP_I2F,
     OP_MUFU,
     PS0,
     PS0_NOT,
+    UPPER,
 )
 from warpschool.clock.interpreter.registers import predicate, signed
 from warpschool.clock.native import (
@@ -99,6 +103,24 @@ def limited(x: float, how: int) -> float:
 
 
 @native
+def widened(word: int, how: int) -> int:
+    """The float that a half is, as bits."""
+    half = lshr(word, 16) if how & UPPER else word & 65535
+    size = half & 32767
+    exponent = lshr(size, 10)
+    if exponent == 31:
+        found = 2139095040 | ((size & 1023) << 13)
+    elif exponent == 0:
+        found = bits(float(size) * 5.9604644775390625e-08)
+    else:
+        found = (size << 13) + 939524096
+    negative = 0 if how & HALF_ABS else lshr(half, 15)
+    if how & HALF_NEG:
+        negative = 1 - negative
+    return found | (negative << 31)
+
+
+@native
 def floats(
     f: i32,
     i: int,
@@ -153,6 +175,9 @@ def floats(
             if how & 2 and f32(r) < float(x):
                 r += 1 if r < 2147483648 else -1
             d[lane] = r
+    elif op == OP_HALF:
+        for lane in range(32):
+            d[lane] = widened(a[lane], how)
     elif op == OP_FRND:
         for lane in range(32):
             d[lane] = bits(rounded(f32(a[lane]), how))

@@ -15,7 +15,7 @@ IMM, FLAGS, TARGET, NEEDED, EVENT, BYTES, OFFSET, UNIFORM = 22, 23, 24, 25, 26, 
  OP_LDC, OP_FADD, OP_FMUL, OP_FFMA, OP_FSETP, OP_FMNMX, OP_MUFU, OP_I2F, OP_F2I, OP_FCHK, OP_REDUX, OP_ELECT,
  OP_ADDMNMX,
  OP_LOAD, OP_STORE, OP_ATOM, OP_MATRIX, OP_SYNC, OP_BULK, OP_BRA, OP_EXIT, OP_BSSY, OP_BSYNC, OP_BREAK, OP_CALL,
- OP_RET, OP_WARPSYNC, OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY, OP_FRND, OP_ADD64) = range(60)  # fmt: skip
+ OP_RET, OP_WARPSYNC, OP_BAR, OP_DIV, OP_MATCH, OP_MOV64, OP_COPY, OP_FRND, OP_ADD64, OP_HALF) = range(61)  # fmt: skip
 
 EVENT_NONE, EVENT_GLOBAL, EVENT_SHARED, EVENT_LOCAL, EVENT_COPY, EVENT_BARRIER, EVENT_SYNC, EVENT_BULK = range(8)
 """What follows an instruction in the stream: nothing; lines; wavefronts; lines; both; a barrier's number; what is done
@@ -38,6 +38,10 @@ PREDICATES = 16
 NEG, INT_ABS, NOT, FNEG, FABS = 1, 2, 4, 8, 16
 TO_REGISTER, AS_FLOAT = 32, 64
 """Flags of FSET, a comparison whose answer is a number: all ones, or the float 1."""
+IF_ORDINARY, UNLESS_ORDINARY = 32, 64
+"""Flags of ISETP: it holds, or does not, of numbers whose reciprocal or square root needs no special care."""
+UPPER, HALF_NEG, HALF_ABS = 1, 2, 4
+"""Flags of a conversion from half precision: the register's upper half, less than nothing, without its sign."""
 
 FRAGMENTS = 40
 WARP_WORDS = 8 + 16 + 3 * FRAGMENTS
@@ -61,4 +65,6 @@ S_USED, S_ISSUED, S_NEXT, S_LOST, S_BUDGET, S_WARPS, S_THREADS, S_ROOM = range(8
 S_COUNT, S_WORDS, S_AGAIN, S_DOUBT = 8, 9, 10, 12
 """Of a block; from S_DOUBT on, for each kind of memory, whether something unknown was stored there."""
 LAUNCH_WORDS = 16
-L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE, L_SHARED, L_CONST, L_LOCAL, L_TAINT, L_RANK, L_MAPS = range(14)
+L_NX, L_NY, L_NZ, L_BX, L_BY, L_BZ, L_ARRAYS, L_CODE = range(8)
+L_SHARED, L_CONST, L_LOCAL, L_TAINT, L_RANK, L_MAPS, L_OPEN = range(8, 15)
+"""Of a launch; L_OPEN: whether there are arrays whose contents nobody knows: their place in the copy is -1."""

@@ -12,17 +12,20 @@ from warpschool.clock.interpreter.layout import (
     DST_WIDTH,
     EVENT,
     EVENT_COPY,
+    EVENT_GLOBAL,
     EVENT_LOCAL,
     EVENT_SHARED,
     EVENT_SYNC,
     FLAGS,
     GUARD,
+    IF_ORDINARY,
     IMM,
     L_ARRAYS,
     L_BX,
     L_BY,
     L_BZ,
     L_LOCAL,
+    L_OPEN,
     L_SHARED,
     L_TAINT,
     OFFSET,
@@ -31,6 +34,7 @@ from warpschool.clock.interpreter.layout import (
     OP_BULK,
     OP_DIV,
     OP_FCHK,
+    OP_ISETP,
     OP_LOAD,
     OP_MATCH,
     OP_MATRIX,
@@ -46,6 +50,7 @@ from warpschool.clock.interpreter.layout import (
     PS0_NOT,
     S_DOUBT,
     UNIFORM,
+    UNLESS_ORDINARY,
     A,
     B,
     C,
@@ -92,7 +97,8 @@ def spread(f: i32, i: int, unknown: u32, warp: int, lanes: int) -> None:
 
 @native
 def ordinary(f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int) -> int:
-    """A division by or of something unknown is taken for one that needs no special care; 1 where that is so."""
+    """A division, reciprocal or square root of something unknown is taken for one that needs no special care; 1 where
+    that is so."""
     base = warp * 336
     mask = 0
     for k in range(2):
@@ -101,7 +107,8 @@ def ordinary(f: i32, i: int, unknown: u32, preds: u32, warp: int, lanes: int) ->
             mask |= unknown[base + row]
     if lanes & mask == 0:
         return 0
-    set_predicate(preds, warp, f[i + PD0], lanes, 0)
+    holds = 4294967295 if f[i + OP] == OP_ISETP and f[i + FLAGS] & IF_ORDINARY else 0
+    set_predicate(preds, warp, f[i + PD0], lanes, holds)
     at = base + 320 + f[i + PD0]
     unknown[at] = unknown[at] & ~lanes
     return 1
@@ -147,11 +154,11 @@ def write(memory: u8, at: int, size: int, value: int) -> None:
 
 @native
 def placed(arrays: i64, count: int, address: int, size: int) -> int:
-    """Where an address lies in the copy of the arrays; -1 outside of all."""
+    """Where an address lies in the copy of the arrays; -1 outside of all, -2 in one whose contents nobody knows."""
     for k in range(count):
         offset = address - arrays[3 * k]
         if offset >= 0 and offset + size <= arrays[3 * k + 1]:
-            return arrays[3 * k + 2] + offset
+            return arrays[3 * k + 2] + offset if arrays[3 * k + 2] >= 0 else -2
     return -1
 
 
@@ -377,7 +384,19 @@ def access(
 
 
 @native
-def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i64) -> None:
+def from_nowhere(lanes: int, size: int, launch: i64, arrays: i64, addr: i64) -> int:
+    """The lanes that read what an earlier launch would have written."""
+    mask = 0
+    for lane in range(32):
+        if lshr(lanes, lane) & 1 and placed(arrays, launch[L_ARRAYS], addr[lane], size) == -2:
+            mask |= 1 << lane
+    return mask
+
+
+@native
+def through_memory(
+    f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i64, launch: i64, arrays: i64, addr: i64
+) -> None:  # fmt: skip
     """Unknown values on their way through memory: once one is stored, all that is loaded from that space is unknown."""
     base = warp * 336
     op = f[i + OP]
@@ -388,11 +407,15 @@ def through_memory(f: i32, i: int, unknown: u32, warp: int, lanes: int, state: i
             mask |= unknown[base + f[i + B] + word]
         if mask & lanes != 0 and f[i + EVENT] != EVENT_COPY:
             state[space] = 1
+    doubt = lanes if state[space] else 0
+    if launch[L_OPEN] and op != OP_STORE and (f[i + EVENT] == EVENT_GLOBAL or f[i + EVENT] == EVENT_COPY):
+        doubt |= from_nowhere(lanes, f[i + BYTES], launch, arrays, addr)
+        if f[i + EVENT] == EVENT_COPY and doubt != 0:
+            state[S_DOUBT + EVENT_SHARED] = 1
     if f[i + DST] >= 0 and f[i + DST] != 255:
-        doubt = state[space]
         for word in range(max(f[i + DST_WIDTH], 1)):
             at = base + f[i + DST] + word
-            unknown[at] = (unknown[at] & ~lanes) | (lanes if doubt else 0)
+            unknown[at] = (unknown[at] & ~lanes) | doubt
 
 
 @native
@@ -446,7 +469,8 @@ def in_doubt_or_spread(
         return 0
     if op >= OP_LOAD and op <= OP_DIV:
         return in_doubt(f, i, unknown, warp, active if op > OP_MATRIX else lanes)
-    if op == OP_FCHK and ordinary(f, i, unknown, preds, warp, active):
+    care = op == OP_FCHK or (op == OP_ISETP and f[i + FLAGS] & (IF_ORDINARY | UNLESS_ORDINARY) != 0)
+    if care and ordinary(f, i, unknown, preds, warp, active):
         return 2
     spread(f, i, unknown, warp, active)
     return 0

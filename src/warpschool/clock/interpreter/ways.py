@@ -132,6 +132,8 @@ def control(
     if op == OP_BRA or op == OP_DIV:
         branch(f, i, regs, pool, preds, warps, w, warp, part, lanes, active, a)
         return 0
+    if op == OP_EXIT or op == OP_BREAK:
+        lanes = lanes & predicate(preds, warp, f[i + PS0], f[i + PS0_NOT])
     if op == OP_EXIT:
         warps[w + LIVE] = warps[w + LIVE] & ~lanes
         left = active & ~lanes
