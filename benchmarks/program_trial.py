@@ -6,7 +6,8 @@
 The programs are none of ours and do not lie here. A line of LIST is `NAME@FOLDER | sources | options | arguments`;
 sources may be patterns. Each is built and run in a process of its own, at most a minute of processor time for the run,
 and becomes a line of RESULTS, where those that it has already are left out. `write` judges the lines and puts them into
-`results/program_trial.json`, where other programs' outcomes stay: passed are those that end with status 0 and say of nothing that it failed.
+`results/program_trial.json`, where other programs' outcomes stay: passed are those that end with status 0 and say of
+nothing that it failed.
 """
 
 from __future__ import annotations
