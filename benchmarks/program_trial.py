@@ -6,7 +6,8 @@
 The programs are none of ours and do not lie here. A line of LIST is `NAME@FOLDER | sources | options | arguments`;
 sources may be patterns. Each is built and run in a process of its own, at most a minute of processor time for the run,
 and becomes a line of RESULTS, where those that it has already are left out. `write` judges the lines and puts them into
-`results/program_trial.json`: passed are those that end with status 0 and say of nothing that it failed.
+`results/program_trial.json`, where other programs' outcomes stay: passed are those that end with status 0 and say of
+nothing that it failed.
 """
 
 from __future__ import annotations
@@ -114,8 +115,9 @@ def judged(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def write(files: list[Path]) -> None:
-    """Puts the outcomes into the recorded results."""
-    collections: dict[str, dict[str, Any]] = {}
+    """Puts the outcomes into the recorded results, in the place of what these programs did before."""
+    recorded = json.loads(RESULTS.read_text("utf-8")) if RESULTS.exists() else {}
+    collections: dict[str, dict[str, Any]] = recorded.get("collections", {})
     for row in _rows(files):
         outcome, why = judged(row)
         programs = collections.setdefault(row["collection"], {})

@@ -100,12 +100,22 @@ WAIT = f"while (flag.load({RELAXED}) == 0) {{}}"
     WAIT,
     f"if (flag.load({RELAXED}) == 0) return;",
     "int seen; do { seen = *(volatile int*)q; } while ((seen & 1) == 0); p[70 + threadIdx.x] = seen;",
+    "int seen; for (seen = *(volatile int*)q; !(seen & 1); seen = *(volatile int*)q) __nanosleep(9); p[70] = seen;",
 ])  # fmt: skip
 def test_who_looks_for_a_signal_is_not_accused(look):
     body = f"""Int flag(q[0]);
 if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; }}
 {look}"""
     assert launched(body, np.zeros(140, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []
+
+
+def test_a_value_that_is_kept_from_before_the_wait_is_data():
+    body = f"""Int flag(q[0]);
+if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; }}
+p[threadIdx.x] = *(volatile int*)q;
+int seen; do {{ seen = *(volatile int*)q; }} while ((seen & 1) == 0); p[70 + threadIdx.x] = seen;"""
+    hazards = launched(body, np.zeros(140, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0]
+    assert hazards == [("unordered", 3)]
 
 
 def test_counters_are_not_accused():

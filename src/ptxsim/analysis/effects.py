@@ -291,9 +291,11 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
     """Identities of the volatile and relaxed loads whose value only decides where the kernel goes on, or for how long.
 
     Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
-    Any other takes the value as data.
+    Any other takes the value as data. The first look may stand before its loop: it asks the same place for the same.
     """
     uses, found = _uses(kernel), set[int]()
+    looks: dict[tuple[tuple[str, ...], Operand], set[str]] = {}
+    others: list[tuple[Instruction, set[str]]] = []
     for number, block in enumerate(kernel.blocks):
         for i in block.instructions:
             if i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers):
@@ -302,7 +304,11 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
                 data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
                 if not any(data) or _ends_a_loop(kernel, number, predicates):
                     found.add(id(i))
-    return frozenset(found)
+                    looks.setdefault((i.modifiers, i.operands[-1]), set()).update(predicates)
+                else:
+                    others.append((i, predicates))
+    first = (i for i, predicates in others if predicates & looks.get((i.modifiers, i.operands[-1]), set()))
+    return frozenset(found | {id(i) for i in first})
 
 
 def _computed(uses: list[Instruction]) -> list[str]:

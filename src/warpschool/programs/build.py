@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ptxsim import available_threads, cache
 from warpschool.errors import ArgumentError, CompileError, OutputError
-from warpschool.programs.tools import HEADERS, NAME, SHIM, STANDS_FOR, Tools, find_tools, shim_identity
+from warpschool.programs.tools import EARLIER, HEADERS, NAME, SHIM, STANDS_FOR, Tools, find_tools, shim_identity
 
 WITH_VALUE = {
     "-I", "-D", "-U", "-L", "-l", "-include", "-Xcompiler", "-Xlinker", "-Xptxas", "-Xcudafe", "-std", "-O", "-x",
@@ -212,7 +212,7 @@ def header_options(tools: Tools, runtime: Path) -> list[str]:
             (made / "crt" / "host_runtime.h").write_text(_REGISTERS.sub(r"\1", text), "utf-8")
             with contextlib.suppress(OSError):  # another process was quicker
                 made.rename(folder)
-    return [f"-I{folder}", "-include", str(HEADERS / "warp_earlier.h")]
+    return [f"-I{folder}", f"-I{EARLIER}", "-include", str(HEADERS / "warp_earlier.h")]
 
 
 def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
@@ -255,7 +255,7 @@ def _make(
     done = _run(link, Path.cwd())
     _refuse(done, f"{', '.join(str(p) for p in sources)} does not link", _COMPLETE)
     read = {Path(name) for path in lists for name in _dependencies(path.read_text("utf-8", "replace"))}
-    known = ("/usr", tools.include, runtime.parent, HEADERS)
+    known = ("/usr", tools.include, runtime.parent, SHIM)
     outside = [p for p in read if not any(p.is_relative_to(folder) for folder in known)]
     return log + _tidy(done.stderr), [*sorted(outside), *(p for p in sources if p.suffix in (".o", ".a"))]
 

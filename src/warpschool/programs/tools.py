@@ -105,6 +105,8 @@ def _version(program: Path, pattern: str) -> str:
 SHIM = Path(__file__).with_name("shim")
 HEADERS = SHIM / "include"
 """Headers of libraries whose first calls are ours, for machines without NVIDIA's."""
+EARLIER = SHIM / "earlier"
+"""Headers that come before NVIDIA's of the same names and bring what those no longer do."""
 NAME = "libwarpcudart.so"
 STANDS_FOR = tuple(f"lib{name}.so" for name in (
     "cudart", "cudart_static", "cublas", "cublas_static", "cublasLt_static", "culibos", "cuda", "cudadevrt", "curand",

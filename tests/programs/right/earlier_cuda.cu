@@ -16,10 +16,12 @@ int main()
     cudaThreadSynchronize();
     cudaMemPrefetchAsync(x, 128, cudaCpuDeviceId, 0);
     printf("%d\n", x[31]);
+    printf("%d %d %d\n", CUB_MAX(3, 5), CUB_QUOTIENT_CEILING(10, 4), CUB_ROUND_UP_NEAREST(10, 4));
     cudaFree(x);
     return 0;
 }
 /* prints
 1410000 0 0 1
 31
+5 3 12
 */

@@ -68,6 +68,13 @@ WARP_OBJECT(Inequality, a != b)
 }  // namespace cub
 #endif
 #undef WARP_OBJECT
+// Macros that CUB had until CCCL 2.
+#define CUB_MAX(a, b) (((b) > (a)) ? (b) : (a))
+#define CUB_MIN(a, b) (((b) < (a)) ? (b) : (a))
+#define CUB_QUOTIENT_FLOOR(x, y) ((x) / (y))
+#define CUB_QUOTIENT_CEILING(x, y) (((x) + (y) - 1) / (y))
+#define CUB_ROUND_UP_NEAREST(x, y) ((((x) + (y) - 1) / (y)) * (y))
+#define CUB_ROUND_DOWN_NEAREST(x, y) (((x) / (y)) * (y))
 namespace thrust {
 template <typename Argument, typename Result>
 struct unary_function {
