@@ -479,9 +479,9 @@ class Submission:
     ) -> RunResult:  # fmt: skip
         program = self._program(device, constants)
         key = _key_of(sizes, arrays, constants) if device == "sim" and simulator.keys() <= {"check"} else b""
-        last, found = self._last.get(bool(simulator), (b"", None))
-        if key and key == last and found is not None:
-            return found
+        made = self._last.get(bool(simulator))
+        if made is not None and made[0] == key:
+            return made[1]
         run: RunResult = self._guarded(lambda: self._ran(program, sizes, arrays, constants, simulator))
         if key:
             self._last[bool(simulator)] = key, run
