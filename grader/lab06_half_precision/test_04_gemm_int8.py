@@ -9,7 +9,10 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_wide
 
 FULL_TILES = [(128, 128, 32), (128, 256, 96), (256, 128, 64)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36), (5, 9, 130)])
+RAGGED = practice([
+    (1, 1, 1), (31, 33, 17), (1, 100, 7), (129, 6, 127), (130, 260, 36), (5, 9, 130),
+    (5, 16, 48),  # rows of whole words that end within a tile
+])
 ALIGNED = (256, 256, 256)
 COUNTED = practice([ALIGNED, (384, 128, 256)], count=1)
 REUSE = 64  # how often an element from global memory must serve, at least; tiles of 128 reach 128

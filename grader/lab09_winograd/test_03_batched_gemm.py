@@ -10,7 +10,10 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_products
 
 FULL_TILES = [(2, 16, 64, 128), (3, 32, 128, 640)]
-RAGGED = practice([(1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7)])
+RAGGED = practice([
+    (1, 1, 1, 1), (2, 3, 64, 130), (3, 17, 33, 31), (2, 20, 64, 768), (1, 40, 70, 7),
+    (2, 16, 36, 128), (2, 16, 64, 100),  # float4s all aligned, but a tile that is not whole: one way, and the other
+])
 ALIGNED = (36, 16, 64, 128)
 COUNTED = practice([ALIGNED, (9, 32, 128, 256)], count=1)
 AHEAD = 1.1  # a tenth more may be read from shared memory: what is fetched ahead is not used at the end

@@ -50,6 +50,28 @@ def test_other_values_are_races(body):
     assert {kind for kind, _ in hazards} == {"race"}
 
 
+_TILE = '''wmma::fragment<wmma::accumulator, 16, 16, 16, float> f;
+    wmma::fill_fragment(f, {value});
+    wmma::store_matrix_sync({to}, f, {line}, wmma::{layout});'''
+_WMMA = "#include <mma.h>\nusing namespace nvcuda;\n"
+
+
+@pytest.mark.parametrize(("value", "found"), [("3.0f", "same-value"), ("float(blockIdx.x)", "race")])
+@pytest.mark.parametrize("layout", ["mem_row_major", "mem_col_major"])
+def test_blocks_that_store_one_tile(value, found, layout):
+    body = _TILE.format(value=value, to="reinterpret_cast<float*>(p)", line=16, layout=layout)
+    hazards, notes, _ = launched(body, np.zeros(256, np.int32), blocks=2, threads=32, before=_WMMA)
+    assert {kind for kind, _ in (*hazards, *notes)} == {found}
+
+
+@pytest.mark.parametrize(("value", "found"), [("3.0f", "same-value"), ("float(threadIdx.x / 32)", "race")])
+def test_warps_that_store_one_tile_in_shared_memory(value, found):
+    body = "__shared__ float s[16 * 20];\n" + _TILE.format(value=value, to="s", line=20, layout="mem_row_major")
+    body += "\n__syncthreads(); p[threadIdx.x] = s[threadIdx.x % 16];"
+    hazards, notes, _ = launched(body, np.zeros(64, np.int32), threads=64, before=_WMMA)
+    assert {kind for kind, _ in (*hazards, *notes)} == {found}
+
+
 def test_a_note_tells_both_threads():
     module = ws.RawModule(code='extern "C" __global__ void k(int* p) { *p = 1; }', device="sim")
     launch = module.get_function("k")(1, 2, (module.device.zeros(1, np.int32),))

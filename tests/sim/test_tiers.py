@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from ptxsim import Memory, parse
+from ptxsim.codegen import translation
+from ptxsim.codegen.outlined import Outlined
 from ptxsim.codegen.translation import translate
 from ptxsim.codegen.unit import Options
 from ptxsim.errors import LaunchError, StepLimitExceeded
@@ -37,6 +39,31 @@ def same(stencils, compiled) -> None:
 @pytest.mark.thinned(3)
 def test_stencils_compute_and_count_the_same(name, options):
     same(*(golden(name, "compute_80", tier=tier, **options) for tier in ("stencils", "compiled")))
+
+
+@pytest.mark.parametrize("name", ["divergence", "warps", "atomics", "barriers"])
+@pytest.mark.thinned(2)
+def test_parted_lanes_of_a_heavy_kernel_run_stencils(name, monkeypatch):
+    """Compiled code goes over to them where lanes part, and back where they meet."""
+    light = golden(name, "compute_80", tier="compiled")
+    monkeypatch.setattr(translation, "_HEAVY", 0)
+    made = []
+
+    class Recorded(Outlined):
+        def translate(self) -> str:
+            made.append(self)
+            return super().translate()
+
+    monkeypatch.setattr(translation, "Outlined", Recorded)
+    same(golden(name, "compute_80", tier="compiled"), light)
+    assert made or name == "barriers"
+
+
+def test_products_of_matrices_weigh_more_than_one_instruction():
+    source = (SOLUTIONS / "06_wgmma.cu").read_text()
+    ptx = compile_cuda(source, name="06_wgmma.cu", arch="compute_90a").ptx
+    kernel = parse(ptx).kernel("matmul").body
+    assert translation.weight_of(kernel) > 2 * sum(len(b.instructions) for b in kernel.blocks)
 
 
 @pytest.mark.parametrize("name", [n for n in PROBES["kernels"] if n not in SLOW])

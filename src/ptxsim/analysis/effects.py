@@ -94,6 +94,11 @@ def has_fences(kernel: Kernel) -> bool:
     return any(Order.FENCE in order_of(i) for i in _instructions(kernel))
 
 
+def has_barrier_objects(kernel: Kernel) -> bool:
+    """Whether threads may wait at barriers that lie in memory."""
+    return any(i.opcode == "mbarrier" for i in _instructions(kernel))
+
+
 def in_clusters(kernel: Kernel) -> bool:
     """Whether blocks of a cluster may wait for each other or reach each other's shared memory."""
     return kernel.cluster is not None or any(

@@ -107,7 +107,7 @@ class Code:
         self.clean_clusters: set[bytes] = set()
         """digests of what clusters did in which their asynchronous work was found in order"""
         count = translation.instruction_count
-        self._masked_level = 0 if count > _LARGE_CHECKED else 1
+        self._masked_level = 0 if max(count, translation.weight) > _LARGE_CHECKED else 1
         large = translation.outlined or count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE)
         level = 0 if large else 1
         _add_library(translation.unit.library)

@@ -21,6 +21,8 @@ class Masked(Translator):
         super().__init__(unit)
         self.frames = ResidentFrames(self, ())
         self.products: dict[int, Group] = {}
+        self.stencils: dict[str, str] = {}
+        """functions that are called and compiled apart, by name: IR text"""
 
     @property
     def active(self) -> IRValue:

@@ -21,8 +21,6 @@ class Outlined(Masked):
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
-        self.stencils: dict[str, str] = {}
-        """functions that are called, by name: IR text"""
         self.places: dict[str, int] = {}
 
     def start_block(self, block: Block) -> None:

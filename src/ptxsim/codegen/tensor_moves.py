@@ -226,8 +226,23 @@ class _Mover(Helper):
         for k, r in enumerate(self.requests):
             addresses = self._addresses(r)
             what = (addresses, ALL_LANES, i32(r.size), SITE, i32(self.kind), NULL, i32(1))
+            if mode.exact and not self.is_load:
+                self._tell_values(k, r)
             self._copy_lanes(k, r, addresses, self.call(mode.access, I32, WORKER, CONTEXT, *what))
+        if mode.exact and not self.is_load:
+            self.store(NULL, self.offset(WORKER, L.field("stored")))
         self._widen_result()
+
+    def _tell_values(self, k: int, r: Request) -> None:
+        """Shows the exact race shadow what each lane is about to store: stores of one value are no race."""
+        unit = min(self.form.unit_bytes, r.size)
+        table, text = offset_table(f"{self.title}.{k}.values", self._places(r, unit))
+        self.tables.append(text)
+        area = self.let("ptr", 0, f"alloca [{WARP * r.size} x i8], align 64")
+        with self.loop(i64(WARP * r.size // unit)) as n:
+            value = self.load(f"i{8 * unit}", self.offset(self.matrix, table_entry(self, table, n)), align=1)
+            self.store(value, self.offset(area, self.mul(n, i64(unit))), align=1)
+        self.store(area, self.offset(WORKER, L.field("stored")))
 
     def _clear(self) -> None:
         self.call(

@@ -14,6 +14,7 @@ from itertools import accumulate
 from ptxsim.analysis.effects import (
     blocks_in_order,
     granule_log2,
+    has_barrier_objects,
     has_fences,
     in_clusters,
     optimistic_loads,
@@ -73,6 +74,10 @@ _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
 
+_USUAL = 4
+_HEAVY = 1_200
+"""Weight above which lanes that have parted run stencils."""
+
 
 @dataclass(frozen=True)
 class Translation:
@@ -83,6 +88,8 @@ class Translation:
     written_roots: frozenset[str]
     read_roots: frozenset[str]
     instruction_count: int
+    weight: int
+    """instructions, those with many registers (products of matrices) as several: what compiling takes follows it"""
     full_names: tuple[str, ...]
     """the functions that `full` is made of; none in outlined code"""
 
@@ -92,10 +99,16 @@ class Translation:
         return self.unit.options.outlined
 
     def masked(self) -> tuple[str, CounterPlan]:
-        """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part."""
+        """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part.
+
+        A heavy kernel's is made of stencils. They are compiled well, and compiled before; as one function LLVM would
+        take ten times as long for it as for `full`, or make slow code.
+        """
         unit = replace(self.unit, plan=CounterPlan(), helpers={})
-        masked = Masked(unit)
-        return module_text([masked.translate(), *unit.helpers.values()], masked.declared, unit.helpers), unit.plan
+        masked = Outlined(unit) if self.weight > _HEAVY else Masked(unit)
+        text = masked.translate()
+        unit.library.update(masked.stencils)
+        return module_text([text, *unit.helpers.values()], masked.declared, unit.helpers), unit.plan
 
     @property
     def most_sites(self) -> int:
@@ -139,7 +152,12 @@ def translate(
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
-    return Translation(ir, unit, *reached, count, tuple(part.name for part in parts))
+    return Translation(ir, unit, *reached, count, weight_of(kernel), tuple(part.name for part in parts))
+
+
+def weight_of(kernel: Kernel) -> int:
+    """About how many usual instructions, of `_USUAL` registers each, a kernel's take as long to compile as."""
+    return sum(max(1, (len(i.read) + len(i.written)) // _USUAL) for b in kernel.blocks for i in b.instructions)
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
@@ -177,7 +195,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
         copies_async=any(i.opcode == "cp" and not is_bulk(i) for b in kernel.blocks for i in b.instructions),
-        barrier_objects=any(i.opcode == "mbarrier" for b in kernel.blocks for i in b.instructions),
+        barrier_objects=has_barrier_objects(kernel),
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
         meets_grid=any(_reads_workspace(i) for b in kernel.blocks for i in b.instructions),
         clusters=clusters,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, uses_heap
+from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -107,6 +107,11 @@ class Engine:
         return blocks_in_order(self.kernel)
 
     @cached_property
+    def never_in_lockstep(self) -> bool:
+        """Whether warps take turns in any case: the same code then serves every order."""
+        return has_barrier_objects(self.kernel)
+
+    @cached_property
     def uses_heap(self) -> bool:
         """Whether the kernel calls malloc or free."""
         return uses_heap(self.kernel)
@@ -125,7 +130,8 @@ class Engine:
 
     def prepare(self, grid: Triple, block: Triple, *, check: bool, count: bool) -> None:
         """Makes what a launch will need: where lanes have parted with other options, the code for that too."""
-        code = self.build(block, Options(check, count), wide_grid=grid[0] > MAX_GRID_X)
+        options = Options(check, count, reordered=self.never_in_lockstep)
+        code = self.build(block, options, wide_grid=grid[0] > MAX_GRID_X)
         others = [other for (shape, _, _), other in list(self._built.items()) if shape == block]
         if any(other.masked_plan is not None for other in others):
             code.compile_masked()
@@ -149,7 +155,8 @@ class Engine:
         most_looks: int | None = None,
     ) -> LaunchRecord:  # fmt: skip
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
-        options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=order is not None)
+        reordered = order is not None or self.never_in_lockstep
+        options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=reordered)
         key = terms.block, options, terms.grid[0] > MAX_GRID_X
         self._refuse_giants(terms, step_limit)
 

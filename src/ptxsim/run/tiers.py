@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 from ptxsim.codegen.jit import Code
+from ptxsim.codegen.translation import weight_of
 from ptxsim.codegen.unit import Options
 from ptxsim.syntax.program import Kernel
 
@@ -44,7 +45,7 @@ class Promotion:
 
     def __init__(self, kernel: Kernel, options: Options, compile_: Callable[[], Code]) -> None:
         each = _COMPILING_CHECKED_S if options.check else _COMPILING_S
-        self._patience_s = _PATIENCE * each * _instructions_of(kernel)
+        self._patience_s = _PATIENCE * each * max(weight_of(kernel), _instructions_of(kernel))
         self._compile = compile_
         self._spent_s = 0.0
         self._outcome: Future[Code] | None = None

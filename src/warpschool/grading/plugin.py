@@ -111,6 +111,7 @@ class _GradingSession:
                 self._references[step.name] = load_submission(
                     source, name=name, on_gpu=self.setup.on_gpu, may_use_atomics=_uses_atomics(step)
                 )
+                self._references[step.name].is_reference = True
             except Judgement as judgement:
                 raise GradingError(f"the reference of {step} is broken: {judgement.seen}") from judgement
         return self._references[step.name]

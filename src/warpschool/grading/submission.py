@@ -7,6 +7,7 @@ memory or instructions, which is not the student's fault, is judged by the simul
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
@@ -258,8 +259,13 @@ class Submission:
         self.measured: list[str] = []
         self.reference: Callable[[], Submission] | None = None
         """the step's reference, by which it is judged what is endless; without one, `ENDLESS_WORK` alone says it"""
+        self.is_reference = False
+        """whether it is that itself: nothing of it is endless, however much its runs take"""
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
         self._work = _Work()
+        self._last: dict[bool, tuple[bytes, RunResult]] = {}
+        """The last run on the simulator, and the last one without checks: a criterion asks several things of one run,
+        which would come out the same again."""
 
     def compiler_is(self, name: str) -> bool:
         """Whether the compiler "NVRTC" or "clang", of any version, made its PTX."""
@@ -472,7 +478,13 @@ class Submission:
         constants: Mapping[str, int] | None, **simulator: Any,
     ) -> RunResult:  # fmt: skip
         program = self._program(device, constants)
-        run = self._guarded(lambda: self._ran(program, sizes, arrays, constants, simulator))
+        key = _key_of(sizes, arrays, constants) if device == "sim" and simulator.keys() <= {"check"} else b""
+        made = self._last.get(bool(simulator))
+        if made is not None and made[0] == key:
+            return made[1]
+        run: RunResult = self._guarded(lambda: self._ran(program, sizes, arrays, constants, simulator))
+        if key:
+            self._last[bool(simulator)] = key, run
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)
@@ -545,6 +557,8 @@ class Submission:
 
         Without a reference that takes the same inputs, as many as `ENDLESS_WORK` allows.
         """
+        if self.is_reference:
+            return WORK_LIMIT
         if self.reference is None:
             return ENDLESS_WORK
         reference = self.reference()
@@ -712,6 +726,18 @@ def _text(source: bytes, name: str) -> str:
     if not text.strip():
         raise Judgement(Verdict.BAD, f"{name}: the file is empty; start from the step's starter")
     return text
+
+
+def _key_of(
+    sizes: Mapping[str, float], arrays: Mapping[str, npt.ArrayLike], constants: Mapping[str, int] | None
+) -> bytes:
+    """A digest of what a run on the simulator depends on, whatever objects it comes in."""
+    made = hashlib.blake2b(repr((sorted(sizes.items()), sorted((constants or {}).items()))).encode())
+    for name, given in sorted(arrays.items()):
+        array = np.ascontiguousarray(given)
+        made.update(f"{name} {array.dtype} {array.shape}".encode())
+        made.update(array.view(np.uint8).data if array.size else b"")
+    return made.digest()
 
 
 def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -132,11 +132,11 @@ def test_the_launches_of_a_check_share_a_budget_of_instructions(monkeypatch):
     for _ in range(2):
         kernel = load(variant("for (int k = 0; k < 50; ++k) if (i < n) y[i] = x[(i + k) % n];"))
         kernel._work.left = submission.WORK_LIMIT
-        arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+        rng = np.random.default_rng(5)
         ended_at.append(0)
         with pytest.raises(Judgement) as caught:
             while ended_at[-1] < 100:
-                kernel.run({"n": 64}, arrays)
+                kernel.run({"n": 64}, kernel.inputs({"n": 64}, rng))
                 ended_at[-1] += 1
         assert caught.value.verdict is Verdict.TLE and "need more than 60,000 instructions" in caught.value.seen
     assert ended_at[0] == ended_at[1] > 3
@@ -149,11 +149,11 @@ def test_what_the_reference_takes_too_may_go_on(rounds, is_judged, monkeypatch):
     monkeypatch.setattr(submission, "WORK_LIMIT", 60_000)
     kernel = load(variant(f"for (int k = 0; k < {rounds}; ++k) if (i < n) y[i] = x[(i + k) % n];"))
     kernel.reference = lambda: reference
-    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    rng = np.random.default_rng(5)
     found = None
     for _ in range(200):
         try:
-            kernel.run({"n": 64}, arrays)
+            kernel.run({"n": 64}, kernel.inputs({"n": 64}, rng))
         except Judgement as judgement:
             found = judgement
             break
@@ -163,6 +163,39 @@ def test_what_the_reference_takes_too_may_go_on(rounds, is_judged, monkeypatch):
         assert found.verdict is Verdict.TLE and kernel._work.given < 20 * 60_000
     else:
         assert int(kernel.spent["executed"]) > 2 * 60_000
+
+
+def test_a_run_that_has_been_made_is_not_made_again():
+    """A criterion compares, counts and looks for races in one run; whatever may come out otherwise runs."""
+    kernel = load(STEP)
+    sizes = {"n": 64}
+    arrays = kernel.inputs(sizes, np.random.default_rng(5))
+    run = kernel.run(sizes, arrays)
+    kernel.no_hazards(sizes, arrays)
+    kernel.no_excess_sectors(sizes, {"x": arrays["x"].copy()})
+    assert kernel.counters(sizes, arrays) == run.counters
+    assert kernel.spent["launches"] == "1"
+    arrays["x"][3] += 1
+    assert kernel.run(sizes, arrays).outputs["y"][3] != run.outputs["y"][3]
+    kernel.run({"n": 63}, kernel.inputs({"n": 63}, np.random.default_rng(5)))
+    assert kernel.spent["launches"] == "3"
+
+
+def test_nothing_of_the_reference_is_endless(monkeypatch):
+    """What takes longest of all graded cases is right; its copy that takes ten times as long is not."""
+    monkeypatch.setattr(submission, "ENDLESS_WORK", 1 << 10)
+    monkeypatch.setattr(submission, "MOST_ENDLESS_WORK", 1 << 12)
+    text = "float s = 0; for (int k = 0; k < {}; ++k) s = s * x[0] + 1; if (i < n) y[i] = s;"
+    arrays = {"x": np.zeros(64, np.float32)}
+    for rounds, is_judged in ((20_000, False), (200_000, True)):
+        reference = load(variant(text.format(20_000)))
+        reference.is_reference = True
+        kernel = load(variant(text.format(rounds)))
+        kernel.reference = lambda found=reference: found
+        if is_judged:
+            assert judgement(kernel.run, {"n": 64}, arrays).verdict is Verdict.TLE
+        else:
+            kernel.run({"n": 64}, arrays)
 
 
 def test_a_launch_of_a_long_kernel_has_fewer_steps():
