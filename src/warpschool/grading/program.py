@@ -159,8 +159,9 @@ class ProgramSubmission:
             found = ProgramRun(report, _left(folder, files or {}), named)
         self._runs += 1
         self._launches += report.launches
+        most_s = round(HOST_CPU_S * system.slowness())
         ends: dict[object, tuple[Verdict, str]] = {
-            -signal.SIGXCPU: (Verdict.TLE, f"host code used up {HOST_CPU_S * system.slowness():.0f} s of processor time: an endless loop?"),
+            -signal.SIGXCPU: (Verdict.TLE, f"host code used up {most_s} s of processor time: an endless loop?"),
             -signal.SIGXFSZ: (Verdict.OLE, f"the program writes more than {FILE_BYTES >> 20} MB into a file"),
         }
         end = ends.get(report.status) if not is_idle else (Verdict.TLE, _WAITS)
