@@ -41,7 +41,7 @@ from warpschool.inspect.profile import usual_sizes
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
 SPECIMENS = ("tests/specimens", "-k", " or ".join(f"lab{number:02}" for number in range(6)))
-SUITE = ("--timeout", "0", "@tests/trimmed.txt")
+SUITE = ("-m", "not slow", "--timeout", "0", "@tests/trimmed.txt")
 """Tests of every room that are quick enough where a machine is emulated; time says nothing there."""
 FIRST = "linux x86_64 nvrtc"
 PARTS = ("steps", "tour", "specimens", "suite")
@@ -106,7 +106,7 @@ def takes_tour() -> bool:
 
 def tested(*arguments: str) -> dict[str, int]:
     """How many tests passed, failed, or were skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     last = done.stdout.strip().split("\n")[-1]
     print(done.stdout[-3000:] if done.returncode else last, flush=True)
