@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing.pool import Pool
 from pathlib import Path
 
 from ptxsim import cache
@@ -265,8 +266,17 @@ def run(work: Work, numbers: range, progress: Callable[[Report], None]) -> Repor
             Path(out).unlink(missing_ok=True)
             with open(errors_path, "wb") as errors:
                 child = _fork(partial(_child, work, batch, state, out), errors.fileno())
-                end = _wait(child, state, work.limits.hang_s)
+                try:
+                    end = _wait(child, state, work.limits.hang_s)
+                except KeyboardInterrupt:  # what is done by now counts
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+                    os.kill(child, signal.SIGKILL)
+                    os.waitpid(child, 0)
+                    end = ""
+                    work = replace(work, until=0.0)
             stopped = _collect(report, work, out)
+            if stopped is None and not work.until:
+                (stopped,) = struct.unpack("<q", state[:8])
             first = batch.stop if stopped is None else stopped
             if end:
                 (number,) = struct.unpack("<q", state[:8])
@@ -282,12 +292,16 @@ def run(work: Work, numbers: range, progress: Callable[[Report], None]) -> Repor
     return report
 
 
+LARGEST_PIECE = 50
+"""Cases of which only Ctrl-C makes a process of `run_beside` say nothing."""
+
+
 def run_beside(work: Work, numbers: range, processes: int, progress: Callable[[Report], None]) -> Report:
     """All cases of a range, shared out to processes."""
     report = Report()
-    size = max(1, min(work.limits.batch, -(-len(numbers) // (8 * processes))))
+    size = max(1, min(work.limits.batch, LARGEST_PIECE, -(-len(numbers) // (8 * processes))))
     pieces = [range(k, min(k + size, numbers.stop)) for k in range(numbers.start, numbers.stop, size)]
-    with multiprocessing.get_context("fork").Pool(processes, initializer=_work.append, initargs=(work,)) as workers:
+    with _workers(processes, work) as workers, contextlib.suppress(KeyboardInterrupt):  # what is done by then counts
         for done in workers.imap_unordered(_piece, pieces):
             report.merge(done)
             progress(report)
@@ -296,6 +310,16 @@ def run_beside(work: Work, numbers: range, processes: int, progress: Callable[[R
 
 _work: list[Work] = []
 """What a process of `run_beside` works on; it inherits it."""
+
+
+def _workers(processes: int, work: Work) -> Pool:
+    """Processes that work on something, which leave Ctrl-C to this one."""
+
+    def start() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        _work.append(work)
+
+    return multiprocessing.get_context("fork").Pool(processes, initializer=start)
 
 
 def _piece(numbers: range) -> Report:
@@ -371,8 +395,11 @@ def judged_again(work: Work, report: Report, processes: int = 1) -> None:
     plain = replace(work, level=0, until=math.inf)
     findings = [finding for one in report.findings.values() for finding in one]
     report.findings = {}
-    with multiprocessing.get_context("fork").Pool(processes, initializer=_work.append, initargs=(plain,)) as workers:
-        verdicts = workers.map(_judged, findings, chunksize=1)
+    verdicts: list[str] = []
+    with _workers(processes, plain) as workers, contextlib.suppress(KeyboardInterrupt):
+        for found in workers.imap(_judged, findings):
+            verdicts.append(found)
+    verdicts += ["not judged again"] * (len(findings) - len(verdicts))
     for finding, found in zip(findings, verdicts, strict=True):
         if found:
             report.add(finding)
