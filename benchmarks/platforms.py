@@ -4,10 +4,10 @@
                                    [--parts steps,suite] [STEP ...]
 
 Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked;
-whole programs are checked only. The tour runs, the wrong kernels of labs 00 to 05 must get their verdicts, and a part
-of the tests runs that is quick enough for an emulated machine. --parts and names of steps do less, and keep what the
-row has of the rest. The figures go to
-benchmarks/results/platforms.json, a row for each system, processor and compiler, from which
+whole programs are checked only. Where clang's code has other bits than NVRTC's, both run, and by how much they differ
+is kept. The tour runs, the wrong kernels of labs 00 to 05 must get their verdicts, and a part of the tests runs that is
+quick enough for an emulated machine. --parts and names of steps do less, and keep what the row has of the rest. The
+figures go to benchmarks/results/platforms.json, a row for each system, processor and compiler, from which
 `scripts/platforms_page.py` writes the page; rows of other machines stay. A row tells of the checkout that made it:
 record with one checkout what is to be compared.
 """
@@ -35,33 +35,56 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
 from warpschool.grading import nursery
 from warpschool.grading.runner import library_versions
-from warpschool.harness.launcher import Program, random_inputs
+from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.profile import usual_sizes
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
 SPECIMENS = ("tests/specimens", "-k", " or ".join(f"lab{number:02}" for number in range(6)))
-SUITE = ("--timeout", "0", "@tests/trimmed.txt")
+SUITE = ("-m", "not slow", "--timeout", "0", "@tests/trimmed.txt")
 """Tests of every room that are quick enough where a machine is emulated; time says nothing there."""
+FIRST = "linux x86_64 nvrtc"
 PARTS = ("steps", "tour", "specimens", "suite")
 
 
-def ran(step: Step) -> dict[str, Any]:
-    """A reference at its usual sizes: a hash of each output, and the counters that are not zero."""
+def run_of(step: Step) -> RunResult | None:
+    """A reference's run at its usual sizes; None for whole programs, and where it takes what no random numbers are."""
     assert step.solution is not None
     if step.is_program:
-        return {}
+        return None
     contract = parse_contract(step.solution.read_text("utf-8"), name=step.file_name)
     plan = contract.bind(usual_sizes(contract))
     inputs = random_inputs(plan, np.random.default_rng(0))
     if any(array.is_given and name not in inputs for name, array in plan.arrays.items()):
-        return {}  # it takes what no random numbers are; its check runs it
-    run = Program(contract, device="sim").run(usual_sizes(contract), inputs)
-    return {
+        return None  # its check runs it
+    return Program(contract, device="sim").run(usual_sizes(contract), inputs)
+
+
+def ran(step: Step) -> dict[str, Any]:
+    """Of a reference's run a hash of each output, and the counters that are not zero."""
+    run = run_of(step)
+    return {} if run is None else {
         "outputs": {name: hashlib.sha256(array.tobytes()).hexdigest()[:16] for name, array in run.outputs.items()},
         "counters": {name: value for name, value in run.counters.plain().items() if value},
         "hazards": len(run.hazards),
-    }
+    }  # fmt: skip
+
+
+def apart(step: Step) -> dict[str, float]:
+    """By how much outputs differ from those that NVRTC's code has here, in parts of the largest number of each."""
+    chosen, found = os.environ["WARPSCHOOL_COMPILER"], []
+    for compiler in (chosen, "nvrtc"):
+        os.environ["WARPSCHOOL_COMPILER"] = compiler
+        run = run_of(step)
+        found.append({} if run is None else {n: a.astype(np.float64) for n, a in run.outputs.items()})
+    os.environ["WARPSCHOOL_COMPILER"] = chosen
+    mine, others = found
+    return {name: float(np.abs(mine[name] - other).max() / np.abs(other).max()) for name, other in others.items()}
+
+
+def differs(name: str, outputs: dict[str, str], first: dict[str, Any]) -> bool:
+    """Whether a reference has other bits than in the first row."""
+    return bool(outputs) and outputs != first.get("steps", {}).get(name, {}).get("outputs", outputs)
 
 
 def checked(step: Step) -> dict[str, Any]:
@@ -83,7 +106,7 @@ def takes_tour() -> bool:
 
 def tested(*arguments: str) -> dict[str, int]:
     """How many tests passed, failed, or were skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "no:cacheprovider", *arguments]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     last = done.stdout.strip().split("\n")[-1]
     print(done.stdout[-3000:] if done.returncode else last, flush=True)
@@ -96,7 +119,10 @@ def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequenc
         for step in Course(ROOT).steps() if "steps" in parts else ():
             if step.solution is None or (wanted and not step.name.startswith(tuple(wanted))):
                 continue
-            row["steps"][step.name] = ran(step) | checked(step)
+            found = ran(step) | checked(step)
+            if differs(step.name, found.get("outputs", {}), _recorded().get(FIRST, {})) and "clang" in name:
+                found["apart"] = apart(step)
+            row["steps"][step.name] = found
             print(step.name, row["steps"][step.name]["verdict"], flush=True)
             _keep(name, row)
     if "tour" in parts:

@@ -49,13 +49,14 @@ def main() -> int:
     print(f"{wheel.relative_to(ROOT)}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
     found = pythons()
     chosen = {name: path for name, path in found.items() if name in (options.python or found)}
-    tried = {name: tried_with(path, wheel, tests=options.tests) for name, path in chosen.items()}
+    record(version, wheel, {})
+    for name, path in chosen.items():
+        record(version, wheel, {name: tried_with(path, wheel, tests=options.tests)})  # what comes next may take long
     for name in sorted({f"3.{minor}" for minor in MINORS} - set(found)):
         print(f"Python {name}: SKIPPED, it is not on this machine")
-    record(version, wheel, tried)
     if options.image:
         lacking += image()
-    if not tried:
+    if not chosen:
         lacking.append(f"no Python tried it: {', '.join(found) or 'none'} on this machine")
     print("\n".join(f"lacks: {one}" for one in lacking) or what_remains(version, wheel))
     print("nothing was uploaded")

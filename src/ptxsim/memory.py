@@ -8,6 +8,7 @@ Fresh memory is filled with 0xFF bytes, which read as NaN in every floating-poin
 from __future__ import annotations
 
 import bisect
+import gc
 import itertools
 import os
 import weakref
@@ -69,11 +70,16 @@ class Memory:
         """the stretch of the arena in which the heap lies"""
         self.used_bytes = 0
         capacity = min(capacity, DEFAULT_CAPACITY)
+        collected = False
         while True:  # a process with an address-space limit gets a smaller arena
             try:
                 self._arena = np.asarray(_Reserved(capacity, file))
                 break
             except OSError:
+                if not collected:  # arenas of programs that have ended: what knows of each other waits for that
+                    gc.collect()
+                    collected = True
+                    continue
                 capacity //= 2
                 if capacity < 1 << 20:
                     raise MemoryLimitExceeded("this process may not reserve even 1 MB of simulated memory") from None

@@ -5,11 +5,14 @@ from __future__ import annotations
 import mmap
 import os
 import threading
+import weakref
 
 import numpy as np
 import pytest
 
 import ptxsim
+from ptxsim import Memory, system
+from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.run import threads, worker
 
 PTX = """
@@ -100,3 +103,23 @@ def test_launches_that_did_the_same_are_counted_once(monkeypatch):
     first, same = (kernel.launch(1, 32, (x,), memory) for _ in range(2))
     assert first.counters == same.counters and len(evaluated) == 1
     assert kernel.launch(2, 32, (x,), memory).counters != first.counters and len(evaluated) == 2
+
+
+def test_arenas_that_only_wait_for_the_collector_take_nobodys_address_space(monkeypatch):
+    class Session:
+        def __init__(self):
+            self.memory, self.own = Memory(capacity=1 << 22), self
+
+    session = Session()
+    ended = weakref.ref(session)
+
+    def reserve(nbytes, place, file=None, _reserve=system.reserve):
+        if ended() is not None:
+            raise OSError("there is address space for one")
+        return _reserve(nbytes, place, file)
+
+    monkeypatch.setattr(system, "reserve", reserve)
+    with pytest.raises(MemoryLimitExceeded, match="not reserve even 1 MB"):
+        Memory(capacity=1 << 22)
+    del session
+    assert Memory(capacity=1 << 22).capacity == 1 << 22

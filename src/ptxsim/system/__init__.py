@@ -1,12 +1,15 @@
 """What is asked of the operating system: address space, processors, limits, child processes and how they ended.
 
-`posix` answers on Linux and macOS, `windows` on Windows; both have every name below, and nothing else in the three
-packages imports what only one kind of system has. Standard library only, so that small scripts may import it.
+`posix` answers on Linux and macOS, `windows` on Windows; both have every name below but `slowness`, and nothing else
+in the three packages imports what only one kind of system has. Standard library only, so that small scripts may import
+it.
 """
 
 from __future__ import annotations
 
 import sys
+
+from ptxsim.system.pace import slowness as slowness
 
 if sys.platform == "win32":
     from ptxsim.system.windows import (

@@ -44,8 +44,8 @@ _FIXED = (
     *("-ffp-contract=fast", "-fno-exceptions", "-fno-rtti"),
     # NVRTC unrolls loops of a constant count that clang's own threshold leaves alone
     *("-mllvm", "-unroll-threshold=4000"),
-    # and puts functions into their callers, however long they are
-    *("-mllvm", "-inline-threshold=20000"),
+    # and puts functions into their callers, however long they are; clang has a threshold of its own inside loops
+    *("-mllvm", "-inline-threshold=20000", "-mllvm", "-locally-hot-callsite-threshold=20000"),
     # a load of two or four floats stays one
     *("-mllvm", "-disable-vector-combine"),
     *("-ferror-limit=20", "-fno-caret-diagnostics", "-fno-color-diagnostics", "-fno-diagnostics-show-option"),

@@ -210,7 +210,7 @@ class _Job:
             self.name = "kernel.cu"
         if not _ARCH.fullmatch(arch):
             raise CompileError(f"{arch!r} is not an architecture; write compute_80 or sm_80, for example")
-        self.arch, self.limits = arch, limits or _limits[0]
+        self.arch, self.limits = arch, (limits or _limits[0]).here()
         try:
             size = len(source.encode())
         except UnicodeEncodeError:

@@ -58,7 +58,7 @@ class Limits:
 
     def apply(self, *, on_gpu: bool) -> None:
         """Set the limits of this process and of all that it starts."""
-        system.limit(cpu_s=self.cpu_s, cpu_grace_s=5, file_bytes=self.file_bytes)
+        system.limit(cpu_s=round(self.cpu_s * system.slowness()), cpu_grace_s=5, file_bytes=self.file_bytes)
         limit_compilations(CompileLimits(memory_bytes=self.compiler_bytes))
         if self.resident_bytes:
             log = os.dup(2)  # pytest puts a file of its own in the place of stderr while tests run

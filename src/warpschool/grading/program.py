@@ -32,7 +32,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from ptxsim import launching_thread
+from ptxsim import launching_thread, system
 from warpschool import model
 from warpschool.errors import GradingError
 from warpschool.grading.program_build import (
@@ -159,8 +159,9 @@ class ProgramSubmission:
             found = ProgramRun(report, _left(folder, files or {}), named)
         self._runs += 1
         self._launches += report.launches
+        most_s = round(HOST_CPU_S * system.slowness())
         ends: dict[object, tuple[Verdict, str]] = {
-            -signal.SIGXCPU: (Verdict.TLE, f"host code used up {HOST_CPU_S} s of processor time: an endless loop?"),
+            -signal.SIGXCPU: (Verdict.TLE, f"host code used up {most_s} s of processor time: an endless loop?"),
             -signal.SIGXFSZ: (Verdict.OLE, f"the program writes more than {FILE_BYTES >> 20} MB into a file"),
         }
         end = ends.get(report.status) if not is_idle else (Verdict.TLE, _WAITS)

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ptxsim import cache
+from ptxsim import cache, system
 from warpschool.errors import GradingError
 from warpschool.grading.confinement import confinement_problem
 from warpschool.grading.sandbox import module_path
@@ -77,8 +77,9 @@ def confined_command(
     """
     job = {
         "command": list(command), "folder": str(folder), "readable": list(readable), "processes": processes,
-        "executable": None if executable is None else list(executable), "must": must, "cpu_s": cpu_s,
-        "memory_bytes": memory_bytes, "file_bytes": FILE_BYTES, "environment": dict(environment),
+        "executable": None if executable is None else list(executable), "must": must,
+        "cpu_s": round(cpu_s * system.slowness()), "memory_bytes": memory_bytes, "file_bytes": FILE_BYTES,
+        "environment": dict(environment),
     }  # fmt: skip
     return [sys.executable, "-P", "-B", "-m", LAUNCHER, json.dumps(job)]
 
