@@ -39,7 +39,9 @@ WIDTH = 2_048
 LENGTHS = (1_024, 2_048, 4_096, 16_384)
 BACK_ENDS = {"FlashAttention-2": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
 CHECKED_ROWS = 64
-CACHES = ((1, 8, 4_096), (1, 8, 16_384), (1, 8, 65_536), (8, 8, 8_192), (64, 8, 2_048), (16, 8, 32_768))
+READER = "read_all"
+"""The kernel file that reads as many bytes as decoding has to."""
+CACHES = ((1, 8, 4_096), (1, 8, 16_384), (16, 8, 1_024), (1, 8, 65_536), (8, 8, 8_192), (64, 8, 2_048), (16, 8, 32_768))
 """Texts, groups of heads and kept tokens, for decoding."""
 
 
@@ -212,14 +214,14 @@ def run_backward(bench: Bench) -> None:
 
 
 def run_decoding(bench: Bench) -> None:
-    """08 and a kernel beside it against a copy of as many bytes, and their errors."""
+    """08, a kernel beside it, and one that only reads, against a copy of as many bytes, and their errors."""
     d, group = 128, 4
     for texts, groups, length in CACHES:
         q = cupy.random.standard_normal((texts, groups, group, d), dtype=cupy.float32).astype(cupy.float16)
-        k, v = (
-            cupy.random.standard_normal((texts, groups, length, d), dtype=cupy.float32).astype(cupy.float16)
-            for _ in range(2)
-        )
+        both = cupy.empty((2, texts, groups, length, d), cupy.float16)
+        for cache, text in np.ndindex(2, texts):  # one by one: float32 numbers of all would be twice the caches
+            both[cache, text] = cupy.random.standard_normal((groups, length, d), dtype=cupy.float32)
+        k, v = both
         sizes = {"TEXTS": texts, "GROUPS": groups, "N": length}
         scores = q[0, 0].astype(cupy.float64) @ k[0, 0].astype(cupy.float64).T / np.sqrt(d)
         powers = cupy.exp(scores - scores.max(axis=1, keepdims=True))
@@ -234,6 +236,21 @@ def run_decoding(bench: Bench) -> None:
                 registers=step.registers, amount=float(k.nbytes + v.nbytes), against="a copy", unit="TB/s",
                 constants=step.constants,
             )  # fmt: skip
+        bench.add(
+            "decoding", READER, sizes, _reading(both), lambda: cupy.copyto(copy, v), error=0.0,  # noqa: B023
+            registers=Kernels(READER).registers, amount=float(both.nbytes), against="a copy", unit="TB/s",
+        )  # fmt: skip
+
+
+def _reading(array: Any) -> Callable[[], None]:
+    """What reads all of an array and does nothing with it. Raises ArithmeticError where it left something out."""
+    words = array.view(cupy.int32).ravel()
+    arrays: dict[str, Any] = {"words": words}
+    work = Kernels(READER).work({"N": words.size}, arrays)
+    right = np.bitwise_xor.reduce(cupy.asnumpy(words))
+    if np.bitwise_xor.reduce(cupy.asnumpy(arrays["folded"])) != right:
+        raise ArithmeticError(f"{READER} did not read all {words.size:,} words")
+    return work
 
 
 def run_rows(bench: Bench) -> None:

@@ -204,7 +204,7 @@ def _cached_step(tiles: tuple[int, ...], *, divided: bool = False, ragged: bool 
     return found
 
 
-def _way(sizes: Mapping[str, int], arrays: Mapping[str, Any], tiles: tuple[int, ...], splits: int) -> tuple:
+def divided_way(sizes: Mapping[str, int], arrays: Mapping[str, Any], tiles: tuple[int, ...], splits: int) -> tuple:
     """Step, sizes and arrays of a product by these tiles whose K is divided over `splits` blocks."""
     shape = (sizes["M"], sizes["N"], sizes["K"])
     step = _cached_step(tiles, divided=splits > 1, ragged=is_ragged(shape))
@@ -239,7 +239,7 @@ def run_unseen(bench: Bench) -> None:
     _compile((tiles, splits > 1, is_ragged(size)) for size, (tiles, splits) in chosen.items())
     for size, (tiles, splits) in chosen.items():
         sizes, arrays, reference, flop = _product(*size)
-        step, sizes, arrays = _way(sizes, arrays, tiles, splits)
+        step, sizes, arrays = divided_way(sizes, arrays, tiles, splits)
         bench.check("unseen", step, sizes, arrays, reference, amount=flop, note="tiles by rule")
 
 
@@ -261,7 +261,7 @@ def run_sweep() -> list[dict[str, Any]]:
         times = {}
         for tiles in PRODUCT_TILES:
             for splits in (1, *(n for n in SWEPT_SPLITS if n in divisions(tiles, size, sms=sms))):
-                step, sizes, arrays = _way(whole, operands, tiles, splits)
+                step, sizes, arrays = divided_way(whole, operands, tiles, splits)
                 work = step.work(sizes, arrays)
                 _max_error(work, arrays)
                 times[key(tiles, splits)] = ws.benchmark(work, device="gpu", rules=rules).median_ms

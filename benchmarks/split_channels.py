@@ -7,7 +7,9 @@ on this GPU (best_tiles.json). Each layer is compared with a float64 convolution
 PyTorch calls it (benchmark mode on, TF32 off), and in turns with the fastest of cuDNN's algorithms, the L2 cache
 flushed before each sample. `ratio` is our time as a multiple of the first's, `best.ratio` of the second's, the median
 of the rounds' ratios: below 1 is faster. The thesis compares with cuDNN's GEMM algorithms: `best.times_ms` has all.
-Filters are stored as [C,R,S,F] beforehand, as the thesis has them.
+Filters are stored as [C,R,S,F] beforehand, as the thesis has them. Beside it, for layers where it was found faster, lab
+09's kernels, the filters' transform included (`winograd`), and for each layer one product with as many multiply-adds,
+operands gathered beforehand (`product`): see layer_ways.py.
 
 `--tune` measures the N sets of tiles of each layer that the model ranks first (without N: every legal one, for hours)
 and keeps what it measured in `--records`, a file for each GPU and layer: a search that was stopped goes on from there.
@@ -34,7 +36,8 @@ try:
 except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
-from cudnn_algorithms import GEMM_ALGORITHMS, Best, against_best, fastest
+from cudnn_algorithms import GEMM_ALGORITHMS, Best, Rival, against_best, fastest
+from layer_ways import Plain, plain_product, transformed
 from tile_search import SearchRecord, best_known, problem_key, search, step_for, tiles_key, with_tiles
 
 import warpschool as ws
@@ -77,6 +80,21 @@ class Row:
     exact_error: float
     """our largest error, of the largest result"""
     tflop_per_s: float
+    winograd: Other | None
+    product: Plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    """The layer by Winograd's method, each ratio in turns."""
+
+    method: str
+    time_us: float
+    ratio: float
+    """to cuDNN as PyTorch calls it"""
+    best_ratio: float
+    """to cuDNN's fastest algorithm"""
+    exact_error: float
 
 
 class Case:
@@ -148,16 +166,34 @@ def measure(case: Case, tiles: Tiles, rules: Rules) -> Row:
     found = ws.benchmark_ratio(repeated(done.launches), case.library, device="gpu", rules=rules)
     mine, other = found.candidate.median_ms, found.reference.median_ms
     assert mine is not None and other is not None and found.speed is not None and found.error is not None
-    first = done.launches[0]
+    first, rivals = done.launches[0], fastest(problem, case.x, case.w)
     row = Row(
         layer=case.name, step=step_for(problem), sizes=problem.sizes, tiles=asdict(tiles), blocks=first.blocks,
         registers=int(pipeline.program.kernel(first.kernel).attributes["num_regs"]), max_error=error,
         time_us=1e3 * mine, cudnn_us=1e3 * other, ratio=1 / found.speed, ratio_error=found.error, stable=found.stable,
-        best=against_best(repeated(done.launches), fastest(problem, case.x, case.w), rules),
+        best=against_best(repeated(done.launches), rivals, rules),
         exact_error=case.part(done.y.native), tflop_per_s=problem.flop / mine * 1e-9,
+        winograd=by_winograd(case, rivals, rules), product=plain_product(problem),
     )  # fmt: skip
     print(row_text(row), flush=True)
     return row
+
+
+def by_winograd(case: Case, rivals: Sequence[Rival], rules: Rules) -> Other | None:
+    """The layer by Winograd's method in turns with cuDNN; None where it was not found faster than split channels."""
+    filters = ws.get_device("gpu").asarray(cupy.from_dlpack(case.w), name="w")
+    way = transformed(case.name, case.problem, case.images, filters)
+    if way is None:
+        return None
+    work, error = repeated(way.done.launches), case.part(way.done.y.native)
+    if not error <= 1e-4:
+        raise ArithmeticError(f"{case.name} by {way.method}: an error of {error:.2g} of the largest result")
+    found = ws.benchmark_ratio(work, case.library, device="gpu", rules=rules)
+    assert found.candidate.median_ms is not None and found.speed is not None
+    return Other(
+        method=way.method, time_us=1e3 * found.candidate.median_ms, ratio=1 / found.speed,
+        best_ratio=against_best(work, rivals, rules).ratio, exact_error=error,
+    )  # fmt: skip
 
 
 def row_text(row: Row) -> str:
@@ -166,7 +202,8 @@ def row_text(row: Row) -> str:
         f"{row.layer:4s} {row.time_us:7.1f} us, cuDNN {row.cudnn_us:7.1f}: {row.ratio:6.3f} (error "
         f"{row.ratio_error:.1%}{doubt}); its best {1e3 * row.best.time_ms:7.1f} ({row.best.name}): "
         f"{row.best.ratio:6.3f}  {row.tflop_per_s:5.1f} TFLOP/s  {row.blocks} blocks, {row.registers} registers  "
-        f"{tiles_key(Tiles(**row.tiles))}"
+        f"{tiles_key(Tiles(**row.tiles))}  product {row.product.time_us:.1f} ({row.product.by})"
+        + (f"  {row.winograd.method}: {row.winograd.time_us:.1f}, {row.winograd.ratio:.3f}" if row.winograd else "")
     )
 
 
@@ -183,6 +220,13 @@ def summary(rows: Sequence[Row]) -> dict[str, float | str]:
         "geometric_mean": mean([row.ratio for row in rows]), "worst": worst.ratio, "worst_layer": worst.layer,
     }  # fmt: skip
     found["geometric_mean_to_best"] = mean([row.best.ratio for row in rows])
+    ways = [row.winograd for row in rows]
+    found["fastest_mean"] = mean([min(r.ratio, w.ratio) if w else r.ratio for r, w in zip(rows, ways, strict=True)])
+    found["fastest_mean_to_best"] = mean(
+        [min(r.best.ratio, w.best_ratio) if w else r.best.ratio for r, w in zip(rows, ways, strict=True)]
+    )
+    found["product_mean"] = mean([row.product.time_us / row.cudnn_us for row in rows])
+    found["product_mean_to_best"] = mean([row.product.time_us / (1e3 * row.best.time_ms) for row in rows])
     products = [[row.best.times_ms[name] for name in GEMM_ALGORITHMS if name in row.best.times_ms] for row in rows]
     against = [row.time_us / (1e3 * min(times)) for row, times in zip(rows, products, strict=True) if times]
     if against:

@@ -53,3 +53,12 @@ def test_gradients_added_up_in_memory(n: int, causal: int, target: str) -> None:
     for name, exact in zip(("dQ", "dK", "dV"), right.gradients(change), strict=True):
         assert np.abs(run.outputs[name] - exact).max() < 1e-5, name
     assert run.hazards == ()
+
+
+@pytest.mark.parametrize("n", [4, 264 * 1024 * 4 + 12])
+def test_reading_leaves_nothing_out(n: int) -> None:
+    """One load, and a second round with a single warp that has any."""
+    words = np.random.default_rng(n).integers(-(2**31), 2**31, n).astype(np.int32)
+    run = Program(parse_contract(text_of("read_all"), name="r.cu"), device="sim").run({"N": n}, {"words": words})
+    assert np.bitwise_xor.reduce(run.outputs["folded"]) == np.bitwise_xor.reduce(words)
+    assert run.hazards == ()

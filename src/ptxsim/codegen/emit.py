@@ -108,7 +108,8 @@ _ZEROS = frozenset({"0", "splat (i32 0)", "0x0000000000000000", "splat (float 0x
 
 
 _LOGIC = ("or ", "xor ")
-_AVX512_BITS = 512
+_REGISTER_BITS = (128, 512)
+"""The smallest vector register of AVX-512, and the largest."""
 
 
 class Builder:
@@ -263,10 +264,11 @@ class Builder:
         """
         if x.text not in self._logic or BITS[x.type] not in (32, 64) or not host.has("avx512f"):
             return x
-        lanes = min(x.lanes, _AVX512_BITS // BITS[x.type])
-        pieces = [self.shuffle(x, range(k, k + lanes)) for k in range(0, x.lanes, lanes)]
-        held = [self.let(p.type, p.lanes, f'call {p.ir_type} asm "", "=v,0"({p})') for p in pieces]
-        return self.concat(held)
+        least, most = (bits // BITS[x.type] for bits in _REGISTER_BITS)
+        lanes = min(max(x.lanes, least), most)  # of a register
+        pieces = [self.shuffle(x, [min(k + n, x.lanes - 1) for n in range(lanes)]) for k in range(0, x.lanes, lanes)]
+        held = self.concat([self.let(p.type, p.lanes, f'call {p.ir_type} asm "", "=v,0"({p})') for p in pieces])
+        return held if held.lanes == x.lanes else self.shuffle(held, range(x.lanes))
 
     def convert(self, op: str, x: IRValue, type_: str) -> IRValue:
         return self.let(type_, x.lanes, f"{op} {x} to {ir_type(type_, x.lanes)}")

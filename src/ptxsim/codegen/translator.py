@@ -33,7 +33,7 @@ from ptxsim.codegen.emit import (
     float_constant,
     tell_async,
 )
-from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan, gives_nans
+from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan, copies_nans, gives_nans
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction
@@ -302,13 +302,20 @@ class Translator(Builder):
         operands = i.operands[1:]
         if i.opcode == "mov" and isinstance(operands[0], Vector):
             operands = operands[0].elements
-        sources = [self.source(o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
+        sources = [self._nan_put_right(i, o, t, lanes) for o, t in zip(operands, source_types(i), strict=False)]
         result = VALUES[i.opcode].handler(self, i, *sources)
         if isinstance(result, IRValue) and result.type in ("half", "bfloat") and i.opcode not in KEEPS_PAYLOADS:
             result = canonical_nan(self, result)
         if isinstance(result, IRValue) and result.type == "float" and gives_nans(i, self.unit.computed_floats):
             result = canonical_bits(self, self.bitcast(result, "i32"))
         self.write(i.operands[0], result, own or Lanes())
+
+    def _nan_put_right(self, i: Instruction, operand: Operand, type_: str, lanes: int) -> IRValue:
+        """An operand, with the NaN that a GPU has, where the instruction's result has to have it."""
+        value = self.source(operand, type_, lanes)
+        if value.type != "float" or not copies_nans(i, operand, self.unit.computed_floats):
+            return value
+        return self.bitcast(canonical_bits(self, self.bitcast(value, "i32")), "float")
 
     def write(self, target: Operand, result: IRValue | tuple[IRValue, ...], own: Lanes) -> None:
         """Puts a result, or one per element of a vector or pair, into its destination."""
