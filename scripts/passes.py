@@ -1,4 +1,4 @@
-"""Writes what the pictures of a network's way there and back are drawn of: benchmarks/results/passes_*.json.
+"""Writes what pictures of networks and of streams are drawn of: benchmarks/results/passes_*.json and streams_*.json.
 
     python -m scripts.passes [--check]
 
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from scripts import book_lab11, book_lab13
+from scripts import book_lab10, book_lab11, book_lab13, book_lab14
 from scripts.pages import settle
 
 from warpschool.show.passes import Pass, passes_record
@@ -46,12 +46,45 @@ def vgg16() -> dict[str, Any]:
     return passes_record("VGG16 there and back", measures, passes)
 
 
+def lenet() -> dict[str, Any]:
+    """The plain network that reads digits, kernel by kernel."""
+    layers = book_lab10.layers()
+    passes = [Pass(one.name, "forward", (round(one.kilobytes, 3), round(one.time_us, 1))) for one in layers]
+    measures = ("kB of global memory for an image", "us on an NVIDIA H200, 10,000 images")
+    return passes_record("A network that reads digits, a kernel for each layer", measures, passes)
+
+
+_KINDS = {"HtoD": "copy in", "DtoH": "copy out", "launch": "kernel", "kernel": "kernel"}
+PARTS = (1, 4)
+
+
+def streams() -> dict[str, Any]:
+    """The reference of lab 14's step 03, in one chunk and in four, on the virtual A100."""
+    lines = []
+    for chunks in PARTS:
+        spans = [span for span in book_lab14.in_chunks(chunks).report.spans if span.kind in _KINDS]
+        start = min(span.start_ns for span in spans)
+        numbers = {stream: number for number, stream in enumerate(sorted({span.stream for span in spans}))}
+        seen = dict.fromkeys(_KINDS.values(), 0)
+        rows = []
+        for span in sorted(spans, key=lambda span: span.start_ns):
+            kind = _KINDS[span.kind]
+            rows.append({
+                "name": f"{kind} {seen[kind]}", "stream": f"stream {numbers[span.stream]}", "kind": kind,
+                "start_ms": round((span.start_ns - start) * 1e-6, 6), "end_ms": round((span.end_ns - start) * 1e-6, 6),
+            })  # fmt: skip
+            seen[kind] += 1
+        name = "one chunk" if chunks == 1 else f"{chunks} chunks"
+        lines.append({"name": name, "device": "virtual A100", "spans": rows})
+    return {"title": "A million floats there, computed, and back, in streams", "timelines": lines}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; fail if a record is out of date")
     options = parser.parse_args()
-    made = {"digits": digits(), "vgg16": vgg16()}
-    files = {RESULTS / f"passes_{name}.json": json.dumps(record, indent=1) + "\n" for name, record in made.items()}
+    made = {"passes_digits": digits(), "passes_vgg16": vgg16(), "passes_lenet": lenet(), "streams_lab14": streams()}
+    files = {RESULTS / f"{name}.json": json.dumps(record, indent=1) + "\n" for name, record in made.items()}
     return settle(files, check=options.check, command="python -m scripts.passes")
 
 

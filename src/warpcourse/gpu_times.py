@@ -73,10 +73,13 @@ def beside(steps: Sequence[str], case: str = "medium", *, course: Course | None 
     return _table([_row(found.step(step), case, found) for step in watched(steps, "predictions")])
 
 
-def of_lab(lab: str, case: str = "medium", *, course: Course | None = None) -> Times:
-    """The same for all steps of a lab."""
+def of_lab(lab: str, case: str = "medium", *, numbers: Sequence[str] = (), course: Course | None = None) -> Times:
+    """The same for all steps of a lab, or for those with some `numbers`, such as "01"."""
     found = course or Course.find()
-    return beside([step.name for step in found.lab(lab).steps], case, course=found)
+    steps = {step.idea[:2]: step.name for step in found.lab(lab).steps}
+    if unknown := [number for number in numbers if number not in steps]:
+        raise ArgumentError(f"{lab} has no step {unknown[0]}", next_step=f"There are {', '.join(steps)}.")
+    return beside([steps[number] for number in numbers or steps], case, course=found)
 
 
 def reference(step: Step, case: str, *, course: Course | None = None) -> Reference:

@@ -104,6 +104,11 @@ class Arena:
         start, nbytes = allocation.address, allocation.nbytes
         return self._keep(Piece(self.count, kind, allocation, start, nbytes, origin, filled=True, name=name))
 
+    def is_ours(self, allocation: Allocation) -> bool:
+        """Whether the program's own code cannot write there without a call."""
+        piece = self.by_name.get(allocation.name)
+        return piece is not None and piece.kind not in HOST_VISIBLE
+
     def _keep(self, piece: Piece) -> Piece:
         self.live[piece.start] = piece
         self.by_name[piece.allocation.name] = piece

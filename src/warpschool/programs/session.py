@@ -183,7 +183,7 @@ class Session:
         self.findings = Findings(self.arena)
         self.clock = Clock(self.spec)
         self.streams = Streams()
-        self.repeats = Repeats(self._is_ours)
+        self.repeats = Repeats(self.arena.is_ours)  # a method of its own would keep a session alive, and its memory
         self.process = Process(0)
         self._modules: dict[int, list[bytes]] = {}
         self._parsed: dict[int, Module] = {}
@@ -201,11 +201,11 @@ class Session:
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._ignored: dict[tuple[Place, ...], dict[str, object]] = {}
         self._status = 0
-        self._run: list[Callable[[Fields], bytes | None]] = [getattr(self, f"_{name}") for name in REQUESTS]
+        self._run: list[Callable[[Session, Fields], bytes | None]] = [getattr(Session, f"_{name}") for name in REQUESTS]
 
     def handle(self, request: int, fields: Fields) -> bytes | None:
         """What to answer; None for a request that waits for no answer."""
-        return self._run[request](fields)
+        return self._run[request](self, fields)
 
     def _answer(self, error: int = 0, *fields: int, tail: bytes = b"") -> bytes:
         printed = bytes(self.printed)
@@ -399,11 +399,6 @@ class Session:
         if self.check and self.most_looks is not None and not function.meets_host:
             self.repeats.ran(launch, record)
         return record
-
-    def _is_ours(self, allocation: Allocation) -> bool:
-        """Whether the program's own code cannot write there without a call."""
-        piece = self.arena.by_name.get(allocation.name)
-        return piece is not None and piece.kind not in HOST_VISIBLE
 
     def _watched(self) -> list[Piece]:
         """What a launch is to tell its accesses to: what has unwritten bytes, and with several streams all else too."""

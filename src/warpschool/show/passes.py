@@ -64,6 +64,8 @@ def _finding(passes: Sequence[Pass], measures: Sequence[str]) -> str:
     there, back = (
         sum(one.values[0] for one in passes if (one.kind == "forward") == forward) for forward in (True, False)
     )
+    if not back:
+        return f"All together {_number(there)} {measures[0]}."
     return f"There {_number(there)}, back {_number(back)} {measures[0]}: {back / there:.2g} times as much."
 
 

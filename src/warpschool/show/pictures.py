@@ -16,7 +16,8 @@ from warpschool.harness.source import of_course
 from warpschool.show.exhibit import Exhibit
 from warpschool.show.fragments import show_fragments
 from warpschool.show.passes import show_passes
-from warpschool.show.timeline import show_timeline
+from warpschool.show.timeline import show_streams, show_timeline
+from warpschool.show.values import show_values
 from warpschool.show.walk import show_walk
 from warpschool.suggest import did_you_mean
 
@@ -41,8 +42,17 @@ def _passes(course: Course, row: dict[str, Any]) -> Exhibit:
     return show_passes(row.pop("record"), course=course, **row)
 
 
+def _values(course: Course, row: dict[str, Any]) -> Exhibit:
+    return show_values(row.pop("step"), row.pop("sizes"), source=row.pop("source", "reference"), **row)
+
+
+def _streams(course: Course, row: dict[str, Any]) -> Exhibit:
+    return show_streams(row.pop("record"), course=course, **row)
+
+
 _WAYS: Mapping[str, Callable[[Course, dict[str, Any]], Exhibit]] = {
     "walk": _walk, "timeline": _timeline, "fragments": _fragments, "passes": _passes,
+    "values": _values, "streams": _streams,
 }  # fmt: skip
 
 

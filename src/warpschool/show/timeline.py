@@ -1,4 +1,7 @@
-"""`show_timeline`: what ran when in which stream of a GPU, or in which cycle on one of its multiprocessors."""
+"""`show_timeline`: what ran when in which stream of a GPU, or in which cycle on one of its multiprocessors.
+
+`show_streams` goes through recorded streams moment by moment.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from pathlib import Path
 
 from warpschool.clock.prediction import DEFAULT
 from warpschool.clock.timeline import issue_timeline
+from warpschool.course import Course
 from warpschool.device import Launch
 from warpschool.errors import ArgumentError
 from warpschool.inspect.timeline import Span, Timeline, make_timeline, read_timeline
+from warpschool.recorded import recorded
 from warpschool.show.columns import percent
 from warpschool.show.exhibit import Exhibit, View
 from warpschool.show.issues import issue_exhibit
@@ -45,6 +50,78 @@ def show_timeline(
         )
         return issue_exhibit(found, scheduler)
     return _recorded(_timeline(what))
+
+
+def show_streams(record: str, *, course: Course | None = None) -> Exhibit:
+    """Show timelines of a record below each other, moment by moment: what is done, what runs, what is to come.
+
+    The record (`benchmarks/results/streams_*.json`, written by `python -m scripts.passes`) holds a title, and for each
+    timeline its name and its spans. Raises ArgumentError for what is no such record.
+    """
+    found = recorded(record, course=course)
+    try:
+        title, parts = str(found["title"]), [(str(part["name"]), part) for part in found["timelines"]]
+        lines = [(name, make_timeline(str(part["device"]), [Span(**s) for s in part["spans"]])) for name, part in parts]
+    except (KeyError, TypeError) as error:
+        raise ArgumentError(f"{record} is no record of streams: {error}", next_step="Write it anew.") from None
+    ends = sorted({span.end_ms for _, line in lines for span in line.spans})
+    starts = [0.0, *ends[:-1]]
+    frames = tuple(_moment(lines, start, end, f"{n} of {len(ends)}") for n, (start, end) in enumerate(
+        zip(starts, ends, strict=True), start=1))  # fmt: skip
+    rows = [
+        [name, span.name, span.stream, f"{span.start_ms:.4g}", f"{span.end_ms:.4g}"]
+        for name, line in lines for span in line.spans
+    ]  # fmt: skip
+    sheet = Table.of("Spans", ["timeline", "span", "stream", "start in ms", "end in ms"], rows)
+    told = " ".join(f"{name}: {_finding(line)}" for name, line in lines)
+    return Exhibit(title, told, frames, (sheet,))
+
+
+def _moment(lines: Sequence[tuple[str, Timeline]], start: float, end: float, number: str) -> View:
+    """What runs between two ends of spans."""
+    now, middle = [], (start + end) / 2
+    svg = Svg(_WIDTH, sum(_height(line) + 26 for _, line in lines) + 4)
+    longest = max(line.length_ms for _, line in lines)
+    y = 0.0
+    for name, line in lines:
+        svg.text(12, y + 16, name, "b")
+        running = [span for span in line.spans if span.start_ms <= middle < span.end_ms]
+        done = all(span.end_ms <= middle for span in line.spans)
+        busy = " and ".join(f"{span.name} in {span.stream}" for span in running)
+        now.append(f"{name}: {busy or ('done' if done else 'nothing, between two')}")
+        _lines(svg, line, longest, y + 26, middle, end)
+        y += _height(line) + 26
+    label = f"At {middle:.3g} ms ({number}). {'; '.join(now)}."
+    return View(svg, label, f"{label} Full: runs now; pale: done; outline: to come.")
+
+
+def _height(timeline: Timeline) -> float:
+    return _TOP + len({span.stream for span in timeline.spans}) * _ROW + 34
+
+
+def _lines(svg: Svg, timeline: Timeline, longest: float, top: float, middle: float, end: float) -> None:
+    """One timeline at a moment: its rows, an axis that all share, and a mark where time has come to."""
+    streams = sorted({span.stream for span in timeline.spans}, key=_stream_key)
+    scale, bottom = (_WIDTH - _LEFT - 24) / longest, top + len(streams) * _ROW
+    step = _round_step(longest / 8)
+    for tick in range(math.floor(longest / step + 1e-9) + 1):
+        x = _LEFT + tick * step * scale
+        svg.line(x, top, x, bottom + 4, "g", style="stroke-width:.8")
+        svg.text(x, bottom + 18, f"{tick * step:g}", "s m k")
+    svg.text(_WIDTH - 24, top - 8, "ms, predicted →", "s e k")
+    for row, stream in enumerate(streams):
+        y = top + row * _ROW
+        svg.text(_LEFT - 12, y + 21, _cut(stream, 16), "s e")
+        for span in (span for span in timeline.spans if span.stream == stream):
+            runs, done = span.start_ms <= middle < span.end_ms, span.end_ms <= middle
+            fill = ".75" if runs else ".3" if done else "0"
+            x, wide = _LEFT + span.start_ms * scale, max(1.5, span.duration_ms * scale)
+            colour = f"var(--{_FILLS[span.kind]})"
+            svg.rect(x, y + 5, wide, _ROW - 10, "", style=f"fill:{colour};fill-opacity:{fill};stroke:{colour}", r=3)
+            if wide > 16:
+                svg.text(x + wide / 2, y + 21, _SIGNS[span.kind], "m k")
+    mark = _LEFT + min(end, timeline.length_ms) * scale
+    svg.line(mark, top - 2, mark, bottom + 4, "l", style="stroke-dasharray:3 3")
 
 
 def _recorded(timeline: Timeline) -> Exhibit:

@@ -225,6 +225,20 @@ def test_an_endless_loop_ends_by_what_its_turns_cost(kind):
     assert accesses < submission.ENDLESS_WORK // 4, "each of them counts several times"
 
 
+def test_what_the_reference_takes_is_known_however_much_that_is(monkeypatch):
+    """Its own loops end: what a launch may do at most is no limit for it."""
+    source = variant("for (int k = 0; k < 3000; ++k) if (i < n) y[i] = x[(i + k) % n];")
+    monkeypatch.setattr(submission, "ENDLESS_WORK", 1 << 10)
+    monkeypatch.setattr(submission, "MOST_ENDLESS_WORK", 1 << 12)
+    kernel = load(source)
+    kernel.reference = lambda: load(source)
+    sizes, arrays = {"n": 64}, kernel.inputs({"n": 64}, np.random.default_rng(5))
+    needed = kernel._needed(sizes, arrays, None)
+    assert needed > submission.MOST_ENDLESS_WORK
+    kernel.run(sizes, arrays)
+    assert int(kernel.spent["executed"]) >= needed
+
+
 def test_products_of_warpgroups_cost_what_following_them_takes():
     counted = {"tensor_instructions": 10, "warp_instructions": 10}
     assert submission._work(counted) == 10

@@ -1,10 +1,16 @@
 """Launches that would do again what they did: what makes them known, and what makes them be run again."""
 
+import gc
+import os
+import weakref
+
 import numpy as np
 import pytest
 
 from ptxsim import LaunchRecord, Memory, Reach, Touched
+from warpschool.model import find_gpu
 from warpschool.programs.repeats import Repeats
+from warpschool.programs.session import Session
 
 LAUNCH = ("kernel", 1)
 
@@ -73,3 +79,16 @@ def test_what_is_watched_has_to_be_told(arrays):
     repeats, outcome = ran(x, y, touched=(Touched(y.address, 4, mask, mask, mask),))
     assert repeats.outcome(LAUNCH, {y.address}) is outcome
     assert repeats.outcome(LAUNCH, {x.address}) is None
+
+
+def test_a_session_that_is_over_gives_its_memory_back_at_once():
+    """A check runs a program many times in a process whose address space is limited: no collector is waited for."""
+    gc.disable()
+    try:
+        with open(os.memfd_create("arena"), "r+b") as file:
+            session = Session(file.fileno(), find_gpu("a100"))
+            memory = weakref.ref(session.memory)
+            del session
+            assert memory() is None
+    finally:
+        gc.enable()

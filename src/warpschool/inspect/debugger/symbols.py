@@ -237,10 +237,10 @@ class _DwarfReader:
 
     def array(self, die: Any) -> Type | None:
         element = self.type_of(_referred(die))
-        bounds = [c.attributes.get("DW_AT_upper_bound") for c in die.iter_children()]
-        if element is None or None in bounds:
+        lengths = [_length(child) for child in die.iter_children()]
+        shape = tuple(length for length in lengths if length is not None)
+        if element is None or len(shape) < len(lengths):
             return None
-        shape = tuple(bound.value + 1 for bound in bounds if bound is not None)
         written = "".join(f"[{length}]" for length in shape)
         base, inner = element.dtype.subdtype or (element.dtype, ())
         return Type(element.name + written, np.dtype((base, (*shape, *inner))))
@@ -266,6 +266,12 @@ class _DwarfReader:
             "itemsize": die.attributes["DW_AT_byte_size"].value,
         }  # fmt: skip
         return Type(name, np.dtype(fields))
+
+
+def _length(subrange: Any) -> int | None:
+    """How many elements one dimension of an array has: NVRTC tells the last index until 12, their number from 13 on."""
+    count, last = (subrange.attributes.get(name) for name in ("DW_AT_count", "DW_AT_upper_bound"))
+    return count.value if count is not None else last.value + 1 if last is not None else None
 
 
 def _base_type(name: str, die: Any) -> Type | None:
