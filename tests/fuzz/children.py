@@ -298,12 +298,13 @@ LARGEST_PIECE = 50
 
 def run_beside(work: Work, numbers: range, processes: int, progress: Callable[[Report], None]) -> Report:
     """All cases of a range, shared out to processes."""
-    report = Report()
+    report, started = Report(), time.monotonic()
     size = max(1, min(work.limits.batch, LARGEST_PIECE, -(-len(numbers) // (8 * processes))))
     pieces = [range(k, min(k + size, numbers.stop)) for k in range(numbers.start, numbers.stop, size)]
     with _workers(processes, work) as workers, contextlib.suppress(KeyboardInterrupt):  # what is done by then counts
         for done in workers.imap_unordered(_piece, pieces):
             report.merge(done)
+            report.seconds = time.monotonic() - started
             progress(report)
     return report
 

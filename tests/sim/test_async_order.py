@@ -215,7 +215,8 @@ def test_both_lines_are_named():
     (found, *_) = run(ONCE.replace(WAIT, "")).record.hazards
     lines = ONCE.replace(WAIT, "").splitlines()
     assert "2 * tile[i]" in lines[found.line - 1]
-    assert "cp.async.bulk" in lines[found.other_line - 1] or "asm volatile" in lines[found.other_line - 1]
+    # compilers differ in which line of the statement is its
+    assert any(part in lines[found.other_line - 1] for part in ("cp.async.bulk", "asm volatile", '"r"(bytes)'))
     assert f"line {found.other_line}" in found.message and "wait for the phase" in found.message
 
 

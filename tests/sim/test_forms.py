@@ -136,6 +136,12 @@ def test_mixed_bytes_of_wgmma_need_a_version(version, line, wanted):
         parse(made).kernel("k")
 
 
+@pytest.mark.parametrize("operation", ["load.store.a", "mma.load", "mma.store"])
+def test_a_matrix_instruction_does_one_thing(operation):
+    with pytest.raises(UnsupportedInstruction, match="this operation"):
+        parse(text(f"wmma.{operation}.sync.aligned.row.row.m16n16k16.f32.f32 {{%r1}}, [%d1], %r2;")).kernel("k")
+
+
 NO_BARRIERS = ("bar.sync 16;", "bar.sync 1, 7;", "barrier.arrive 99, 64;", "bar.red.popc.u32 %r1, 3, 33, %p1;")
 
 

@@ -66,6 +66,7 @@ def test_preparing_compiles_for_parted_lanes_where_they_have_parted():
     assert np.uint64(build((64, 1, 1), plain).masked_address) > 0
 
 
+@pytest.mark.skipif(host.has("avx512f"), reason="AVX-512 has masks of its own")
 def test_looks_and_parted_registers_are_stored_whole():
     """Masked stores of AVX2 take about 20 cycles on some processors: none in the shadow's looks, none in `masked`."""
     kernel = parse((DATA / "probes.compute_80.ptx").read_text()).kernel("gemm_tiled16")

@@ -308,6 +308,8 @@ def _held(role: str, held: matrices.Fragment) -> Need:
 
 
 def fragments(i: Instruction) -> list[Need]:
+    if i.opcode == "wmma" and sum(map(i.has, ("load", "store", "mma"))) != 1:
+        raise UnknownForm("this operation")
     try:
         if i.opcode == "mma" or i.has("mma"):
             p = matrices.product(i)
