@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from warpcourse.experiments import PREDICTED, own_gpu_ms, predicted
-from warpcourse.ladder import measured
 from warpschool.clock.machine import find_machine
 from warpschool.clock.prediction import Prediction
 from warpschool.contract import parse_contract
@@ -83,7 +82,7 @@ def of_lab(lab: str, case: str = "medium", *, numbers: Sequence[str] = (), cours
 
 
 def reference(step: Step, case: str, *, course: Course | None = None) -> Reference:
-    """What is recorded of a step's reference at a case, by the clock's record or by the benchmarks of large products.
+    """What is recorded of a step's reference at a case.
 
     Raises ArgumentError where there is nothing.
     """
@@ -92,9 +91,6 @@ def reference(step: Step, case: str, *, course: Course | None = None) -> Referen
         if name in result["cases"]:
             one = result["cases"][name]
             return Reference(one["sizes"], one["times"]["flushed"]["whole"][0], _compared_us(name, course))
-    products = [row for row in measured(course=course) if (row.step, row.part, case) == (step.name, "large", "large")]
-    if products:
-        return Reference(products[0].sizes, 1000 * products[0].time_ms, None)
     raise ArgumentError(f"no times of {step.name} are recorded at the case {case!r}",
                         next_step=f"{_RECORDED} says of which steps they are.")  # fmt: skip
 

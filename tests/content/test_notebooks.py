@@ -141,9 +141,9 @@ def test_rules_see_outputs_twins_and_length():
     cell = graded()
     cell.execution_count = 1
     notebook = new_notebook()
-    notebook.cells = [cell] * 26
+    notebook.cells = [cell] * 27
     found = "\n".join(problems(notebook))
-    assert "carries outputs" in found and "stands in several cells" in found and "26 cells" in found
+    assert "carries outputs" in found and "stands in several cells" in found and "27 cells" in found
 
 
 def test_refreshing_and_solving(tmp_path):
