@@ -40,7 +40,7 @@ GRADED = [
 
 
 @pytest.mark.parametrize("step", GRADED, ids=str)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(6)
 def test_reference_is_accepted(step):
     skip_without_tools(step)
     result = ws.check(step.name, step.solution, device="sim")

@@ -61,7 +61,7 @@ def test_hole_tells_its_size(step):
 @pytest.mark.parametrize(
     "step", [pytest.param(s, marks=pytest.mark.slow if is_slow(s) else ()) for s in STEPS], ids=str
 )
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_starter_compiles_runs_and_fails_clearly(step):
     source = make_starter(solution_text(step))
     if step.is_program:

@@ -72,7 +72,7 @@ LONG = "a long kernel in many shapes"
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n == LONG else ()) for n in SPECIMENS])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_it_ends_by_a_count(name):
     verdicts, source = SPECIMENS[name]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

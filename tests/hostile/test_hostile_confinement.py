@@ -229,7 +229,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_a_crash_that_comes_back_is_the_submissions(course, end):
     write_grader(course, CRASH.replace("END", ENDS[end]))
     source = right() + b"\n// CRASH\n"

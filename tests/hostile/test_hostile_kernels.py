@@ -43,7 +43,7 @@ def job_of(attack, canaries, *, seed=0) -> KernelJob:
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in ALWAYS else pytest.mark.slow) for n in ATTACKS])
 @pytest.mark.parametrize("seed", [0, pytest.param(11, marks=pytest.mark.slow)])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_verdict_and_nothing_else(name, seed, canaries):
     attack = ATTACKS[name]
     result = job_of(attack, canaries, seed=seed).run()

@@ -222,7 +222,7 @@ setattr(Program, "if", Program.if_)
 
 
 @pytest.mark.parametrize("seed", [*range(6), *(pytest.param(s, marks=pytest.mark.slow) for s in range(6, 300))])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_random_kernel(seed):
     program = Program(seed)
     source = program.source()

@@ -58,7 +58,7 @@ def test_simulator_and_silicon_agree(name, recorded):
 
 
 @pytest.mark.parametrize("case", faults(), ids=lambda c: c.name)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_where_a_gpu_stops_there_is_a_finding(case):
     _, findings, counters = launch(case)
     assert launch(case, "stencils")[1:] == (findings, counters)

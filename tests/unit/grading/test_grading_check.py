@@ -171,7 +171,7 @@ def test_a_test_without_criterion_is_a_fault_of_the_grader(make):
         ("os.write(1, b'{}'); os._exit(0)", Verdict.SE, "exit code 0"),
     ],
 )
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_a_child_that_dies_is_a_verdict(make, action, verdict, words):
     check = make(f'\n@criterion("Deadly")\ndef test_deadly(kernel):\n    {action}\n')
     result = check(limits=Limits(wall_s=6.0) if "time." in action else Limits(cpu_s=3))

@@ -50,7 +50,7 @@ def checked(*own: str, policy: str = "sandbox", **options):
     ("answer = None", "WA", 0.0), ("answer = 'forty-two'", "WA", 0.0), ("# nothing", "WA", 0.0),
     ("answer = (", "WA", 0.0),
 ])  # fmt: skip
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(3)
 def test_numbers_are_read_as_data(own, verdict, value):
     found = checked(own, policy="manual")  # no Python of the student is run, so this policy allows it
     assert (found.verdict.value, 2 * found.fraction, found.isolation) == (verdict, value, AS_DATA)
