@@ -78,13 +78,24 @@ def _wide_product(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue
     return b.mul(b.resize(x, wide, signed(i)), b.resize(y, wide, signed(i)))
 
 
+def _upper_half(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
+    """The upper half of a product's bits.
+
+    Of a vector of i128 it is taken as every other word: a shift and a cut to 64 bits, followed by one to 16, are one
+    cut to LLVM 22, which takes the wrong words then.
+    """
+    product, width = _wide_product(b, i, x, y), BITS[x.type]
+    if width < 64 or not x.lanes:
+        return b.resize(b.lshr(product, width), x.type)
+    return b.shuffle(b.bitcast(product, "i64", 2 * x.lanes), range(1, 2 * x.lanes, 2))
+
+
 @value("mul")
 @_or_floats(mul_float)
 def _mul(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
     if i.has("lo"):
         return b.mul(x, y)
-    product = _wide_product(b, i, x, y)
-    return product if i.has("wide") else b.resize(b.lshr(product, BITS[x.type]), x.type)
+    return _wide_product(b, i, x, y) if i.has("wide") else _upper_half(b, i, x, y)
 
 
 def _added(b: Builder, i: Instruction, product: IRValue, z: IRValue) -> IRValue:
@@ -361,7 +372,7 @@ def _with_carry(t: Translator, i: Instruction) -> None:
     width = BITS[x.type]
     wide = f"i{2 * width}"
     if more:
-        x = t.resize(t.lshr(_wide_product(t, i, x, y), width), x.type) if i.has("hi") else t.mul(x, y)
+        x = _upper_half(t, i, x, y) if i.has("hi") else t.mul(x, y)
         (y,) = more
     subtracts = i.opcode.startswith("sub")
     if subtracts:  # x + ~y + 1: the flag after a subtraction means "no borrow", as NVIDIA GPUs have it
