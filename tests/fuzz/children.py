@@ -31,6 +31,7 @@ from pathlib import Path
 
 from ptxsim import cache
 from ptxsim.codegen import jit
+from ptxsim.run import threads
 
 from . import cases, mutations
 from .cuda import programs
@@ -248,7 +249,9 @@ def _limit(limits: Limits) -> None:
     """Limits of a child, and no disk cache, which 20,000 kernels would fill."""
     if limits.address_space is not None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])  # inherited, arenas and all
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + limits.address_space,) * 2)
+        stacks = (os.cpu_count() or 1) * threads.STACK_BYTES  # of the simulator's threads
+        room = pages * resource.getpagesize() + limits.address_space + stacks
+        resource.setrlimit(resource.RLIMIT_AS, (room, room))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     cache.load = lambda kind, key: None
     cache.store = lambda kind, key, entry: False
