@@ -122,7 +122,7 @@ def test_merged_bits_of_few_lanes_fit_a_register(lanes, monkeypatch):
 @pytest.mark.parametrize("factor", [-1, -81985529216486896])
 @pytest.mark.parametrize("bits", [16, 8])
 def test_an_upper_half_is_cut_short(bits, factor, tier):
-    """LLVM 22 cut a vector of i128 to 16 bits at the wrong places, where another block needs it (the vote makes one)."""
+    """LLVM 22 cut a vector of i128 to 16 bits at the wrong places, where another block uses it: a vote makes one."""
     body = f"""
     .reg .pred %p<2>; .reg .b16 %h<2>; .reg .b32 %r<5>; .reg .b64 %d<5>;
     ld.param.u64 %d0, [out]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 64; add.u64 %d0, %d0, %d1;
