@@ -37,7 +37,7 @@ except ImportError:
     raise SystemExit("this needs a GPU, CuPy and PyTorch: pip install 'warpschool[cuda13,torch]'") from None
 
 from cudnn_algorithms import GEMM_ALGORITHMS, Best, Rival, against_best, fastest
-from layer_ways import Plain, plain_product, transformed
+from layer_ways import Plain, median_us, plain_product, transformed
 from tile_search import SearchRecord, best_known, problem_key, search, step_for, tiles_key, with_tiles
 
 import warpschool as ws
@@ -134,12 +134,6 @@ class Case:
         if not error <= 8.0:
             raise ArithmeticError(f"{self.name}: the result is wrong: {error:.1f} times the expected rounding error")
         return error
-
-
-def median_us(work: Callable[[], Any], rules: Rules) -> float:
-    median_ms = ws.benchmark(work, device="gpu", rules=rules).median_ms
-    assert median_ms is not None
-    return 1e3 * median_ms
 
 
 def tuned(case: Case, count: int | None, records: Path) -> Tiles:

@@ -269,16 +269,16 @@ def run(work: Work, numbers: range, progress: Callable[[Report], None]) -> Repor
             Path(out).unlink(missing_ok=True)
             with open(errors_path, "wb") as errors:
                 child = _fork(partial(_child, work, batch, state, out), errors.fileno())
+                interrupted, end = False, ""
                 try:
                     end = _wait(child, state, work.limits.hang_s)
                 except KeyboardInterrupt:  # what is done by now counts
                     signal.signal(signal.SIGINT, signal.SIG_IGN)
                     os.kill(child, signal.SIGKILL)
                     os.waitpid(child, 0)
-                    end = ""
-                    work = replace(work, until=0.0)
+                    interrupted = True
             stopped = _collect(report, work, out)
-            if stopped is None and not work.until:
+            if interrupted and stopped is None:
                 (stopped,) = struct.unpack("<q", state[:8])
             first = batch.stop if stopped is None else stopped
             if end:

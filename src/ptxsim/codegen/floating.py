@@ -9,7 +9,7 @@ helper that sets the host's rounding mode. Half operations widen: once to f32 fo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 
 from ptxsim.codegen import host
 from ptxsim.codegen.emit import (
@@ -26,7 +26,7 @@ from ptxsim.codegen.emit import (
     mangled,
 )
 from ptxsim.codegen.values import VALUES, ValueRow, bits_of, is_float, unsupported, value
-from ptxsim.syntax.program import Immediate, Instruction, Kernel, Operand, Register
+from ptxsim.syntax.program import Instruction
 
 _DIRECTED = ("rz", "rm", "rp")
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
@@ -178,75 +178,6 @@ def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: IRValue) -> IRValu
     split = [b.let(element, 2 * max(1, lanes), f"bitcast {x} to <{2 * max(1, lanes)} x {element}>") for x in xs]
     result = canonical_nan(b, op(b, i, *split))
     return b.let("i32", lanes, f"bitcast {result} to {'i32' if not lanes else f'<{lanes} x i32>'}")
-
-
-CANONICAL_NAN = 0x7FFFFFFF
-KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
-"""Operations that pass on a NaN as it is."""
-
-
-def computed_floats(kernel: Kernel) -> frozenset[str]:
-    """Registers that nothing but f32 arithmetic writes, or copies of such registers: they may hold its NaNs.
-
-    A GPU gives one NaN, 0x7FFFFFFF; the host keeps payloads and sets signs. Nobody can tell while the value stays a
-    number, so it is put right only where its bits are looked at: stored, shuffled, moved to an integer register. Not so
-    in registers that something else writes, too, whose NaNs a GPU keeps as they are, or that copy one which may hold
-    such: there a NaN of arithmetic is put right when it is written (`gives_nans`) or copied (`passed_on`).
-    """
-    found: set[str] = set()
-    others: set[str] = set()
-    copies: list[tuple[str, tuple[Operand, ...]]] = []
-    for block in kernel.blocks:
-        for i in block.instructions:
-            if i.opcode not in VALUES or not i.types or i.types[0] != "f32":
-                others.update(i.written)
-            elif operands := passed_on(i):
-                copies += [(name, operands) for name in i.written]
-            else:
-                found |= {name for name in i.written if kernel.registers[name] != "pred"}
-    names = found.union(name for name, _ in copies) - others
-    while mixed := names & {name for name, operands in copies if not all(_is_one(o, names) for o in operands)}:
-        names -= mixed
-    reached = found & names
-    while fresh := {name for name, operands in copies if name in names - reached and _any_of(operands, reached)}:
-        reached |= fresh
-    return frozenset(reached)
-
-
-def passed_on(i: Instruction) -> tuple[Operand, ...]:
-    """The operands of which an instruction passes a NaN on as it is; none for arithmetic."""
-    if i.opcode not in KEEPS_PAYLOADS:
-        return ()
-    return i.operands[1:2] if i.opcode == "mov" else i.operands[1:3]
-
-
-def _is_one(operand: Operand, names: Collection[str]) -> bool:
-    """Whether an operand is among these registers, or a constant that is a number."""
-    if isinstance(operand, Immediate):
-        return operand.bits & MAGNITUDE["float"] <= INFINITY["float"]
-    return isinstance(operand, Register) and operand.name in names
-
-
-def _any_of(operands: Iterable[Operand], names: Collection[str]) -> bool:
-    return any(isinstance(o, Register) and o.name in names for o in operands)
-
-
-def gives_nans(i: Instruction, computed: frozenset[str]) -> bool:
-    """Whether f32 arithmetic may write a NaN to a register that is not among the computed ones."""
-    return i.types[:1] == ("f32",) and i.opcode not in KEEPS_PAYLOADS and not computed.issuperset(i.written)
-
-
-def copies_nans(i: Instruction, operand: Operand, computed: frozenset[str]) -> bool:
-    """Whether an instruction copies a computed register to one that is not: its NaN is put right on the way."""
-    if i.types[:1] != ("f32",) or computed.issuperset(i.written) or not _any_of([operand], computed):
-        return False
-    return operand in passed_on(i)
-
-
-def canonical_bits(b: Builder, bits: IRValue) -> IRValue:
-    """An f32's bits with every NaN as a GPU writes it."""
-    magnitude = b.and_const(bits, CANONICAL_NAN)
-    return b.select(b.icmp("ugt", magnitude, b.like(bits, 0x7F800000)), b.like(bits, CANONICAL_NAN), bits)
 
 
 ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}

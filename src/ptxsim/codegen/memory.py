@@ -42,7 +42,6 @@ from ptxsim.codegen.emit import (
 )
 from ptxsim.codegen.floating import (
     add_float,
-    canonical_bits,
     canonical_nan,
     flush,
     max_float,
@@ -50,6 +49,7 @@ from ptxsim.codegen.floating import (
     packed_half,
 )
 from ptxsim.codegen.global_memory import general_global, sector_cell, translate_global
+from ptxsim.codegen.nans import canonical_bits
 from ptxsim.codegen.shared_memory import conflict_cell, general_shared, shared_base, translate_shared
 from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.values import LLVM_TYPE, handles, is_float, unsupported

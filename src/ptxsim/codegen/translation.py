@@ -41,11 +41,11 @@ from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
 )
 from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
-from ptxsim.codegen.floating import computed_floats
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.grids import find_products, sums_in_order
 from ptxsim.codegen.layout import LEAST_WIDE, MAX_BLOCKS, MOST_WIDE, context_layout
 from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.nans import computed_floats
 from ptxsim.codegen.outlined import Outlined
 from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
 from ptxsim.codegen.translator import barrier_operands

@@ -33,7 +33,8 @@ from ptxsim.codegen.emit import (
     float_constant,
     tell_async,
 )
-from ptxsim.codegen.floating import KEEPS_PAYLOADS, canonical_bits, canonical_nan, copies_nans, gives_nans
+from ptxsim.codegen.floating import canonical_nan
+from ptxsim.codegen.nans import KEEPS_PAYLOADS, canonical_bits, copies_nans, gives_nans
 from ptxsim.codegen.unit import Unit, lanes_of, thread_count
 from ptxsim.codegen.values import HANDLERS, LLVM_TYPE, NEXT_STEP, VALUES, source_types, unsupported
 from ptxsim.errors import PtxsimError, UnsupportedInstruction

@@ -264,7 +264,7 @@ class Submission:
         self._programs: dict[tuple[str, tuple[tuple[str, int], ...]], Program] = {}
         self._work = _Work()
         self._last: dict[bool, tuple[bytes, RunResult]] = {}
-        """The last run on the simulator, and the last one without checks: a criterion asks several things of one run,
+        """The last run on the simulator with checks (True), and without: a criterion asks several things of one run,
         which would come out the same again."""
 
     def compiler_is(self, name: str) -> bool:
@@ -479,12 +479,13 @@ class Submission:
     ) -> RunResult:  # fmt: skip
         program = self._program(device, constants)
         key = _key_of(sizes, arrays, constants) if device == "sim" and simulator.keys() <= {"check"} else b""
-        made = self._last.get(bool(simulator))
+        checked = simulator.get("check", True)
+        made = self._last.get(checked)
         if made is not None and made[0] == key:
             return made[1]
         run: RunResult = self._guarded(lambda: self._ran(program, sizes, arrays, constants, simulator))
         if key:
-            self._last[bool(simulator)] = key, run
+            self._last[checked] = key, run
         if not self.may_use_atomics and device == "sim":  # a GPU counts nothing: what is counted runs here as well
             found = ((_atomics(counters), line) for line, counters in run.lines.items())
             self._atomics = max(self._atomics, *found)

@@ -103,9 +103,8 @@ def _finding(panels: Sequence[_Panel]) -> str:
         for panel in panels
         if panel.is_shared
     ]
-    return f"It comes there {len(panels[0].values)} times; {', '.join(told)}." if told else (
-        f"It comes there {len(panels[0].values)} times."
-    )  # fmt: skip
+    times = f"It comes there {len(panels[0].values)} times"
+    return f"{times}; {', '.join(told)}." if told else f"{times}."
 
 
 def _agree(row: Values) -> bool:

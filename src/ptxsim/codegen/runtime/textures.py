@@ -29,7 +29,8 @@ from ptxsim.codegen.emit import (
     i32,
     i64,
 )
-from ptxsim.codegen.floating import canonical_bits, widen
+from ptxsim.codegen.floating import widen
+from ptxsim.codegen.nans import canonical_bits
 from ptxsim.texture import CUBES, FIRST_HANDLE
 
 _R = L.TextureRecord
