@@ -12,6 +12,12 @@ PAGE = ROOT / "docs" / "reference" / "platforms.md"
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
 RELEASE = ROOT / "benchmarks" / "results" / "release.json"
 FIRST = "linux x86_64 nvrtc"
+HERE = "Linux, x86-64"
+SYSTEMS = {
+    "linux x86_64": HERE, "linux aarch64": "Linux, 64-bit ARM", "darwin arm64": "macOS, Apple silicon",
+    "darwin x86_64": "macOS, Intel", "windows amd64": "Windows, x86-64", "windows arm64": "Windows, ARM",
+}  # fmt: skip
+"""By how names of rows begin: systems, as release.json names them."""
 MEMORY = ("sector", "byte", "request", "wavefront", "conflict")
 
 HEAD = """# Platforms and compilers
@@ -74,20 +80,53 @@ Intel Macs have no llvmlite after 0.45.1, the oldest that `pyproject.toml` allow
 def page() -> str:
     """The page's text."""
     found = json.loads(RESULTS.read_text("utf-8"))
-    lines = [HEAD, "| platform, compiler | tour | references accepted | criteria not judged | outputs bit-equal "
-             "| counters equal | memory counters equal | wrong and right kernels of labs 00-05 | part of the tests |",
-             "|---|---|---:|---:|---:|---:|---:|---|---|"]  # fmt: skip
+    release = json.loads(RELEASE.read_text("utf-8"))
+    lines = [HEAD, "| platform, compiler | installs with Python | tour | references accepted | criteria not judged "
+             "| outputs bit-equal | counters equal | memory counters equal | wrong and right kernels of labs 00-05 "
+             "| right kernels of other labs | part of the tests |",
+             "|---|---|---|---:|---:|---:|---:|---:|---|---|---|"]  # fmt: skip
     for name in sorted(found, key=lambda name: (name != FIRST, name)):
-        lines.append(_row(name, found[name], found[FIRST]))
+        lines.append(_row(name, found[name], found[FIRST], release))
+    for begins, system in SYSTEMS.items():
+        if not any(name.startswith(begins) for name in found):
+            lines.append(f"| {system} | {_installs(system, release)} {'| - ' * 9}|")
     lines += [
         "",
-        f"Bit-equal and equal: compared with {FIRST}, over the references that random numbers are an input for. A",
-        "dash: not run. The last column but one counts kernels that got their verdict; those skipped have another one",
-        "with clang, for a reason that `tests/specimens/test_specimens.py` gives.",
+        "Installs: a release tried it there, or, as asked of pip's index, each package that `constraints.txt` pins",
+        f"has a wheel there. Bit-equal and equal: compared with {FIRST}, over the references that random numbers",
+        "are an input for. A dash: not run. Of wrong and right kernels those are counted that got their verdict; those",
+        "skipped have another one with clang, for a reason that `tests/specimens/test_specimens.py` gives.",
         "",
         *_differences(found),
+        *_pass(found),
     ]
-    return "\n".join(lines).rstrip() + "\n" + TAIL + "\n" + _pythons(json.loads(RELEASE.read_text("utf-8")))
+    return "\n".join(lines).rstrip() + "\n" + TAIL + "\n" + _pythons(release)
+
+
+def _installs(system: str, release: dict[str, Any]) -> str:
+    """With which Pythons the package was installed on a system, and for which others all wheels are there."""
+    tried = sorted(release["pythons"]) if system == HERE else []
+    lacks = release.get("systems", {}).get(system, {})
+    wheels = [python for python in sorted(lacks) if not lacks[python] and python not in tried]
+    without = [f"{python}: no wheel of {lacks[python]}" for python in sorted(lacks) if lacks[python]]
+    told = [f"tried: {', '.join(tried)}"] * bool(tried) + [f"wheels: {', '.join(wheels)}"] * bool(wheels) + without
+    return "; ".join(told) or "-"
+
+
+def _pass(found: dict[str, Any]) -> list[str]:
+    """What each run of the tests does with clang, and what it took."""
+    lines = []
+    for name, row in found.items():
+        made = row.get("pass")
+        if made:
+            lines += [
+                "Each run of the tests, and so of continuous integration, makes a pass with clang: the compiler's own",
+                "tests, references of some labs, our headers against NVIDIA's, a check where macOS is played. With an",
+                f"empty cache {made['passed']} tests took {made['processor_s']:.0f} s of processor time on an",
+                f"{made['processor']} ({name}).",
+                "",
+            ]
+    return lines
 
 
 WAY = ("warpschool start", "warpschool check: the starter", "warpschool check: accepted")
@@ -114,7 +153,7 @@ def _pythons(release: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
+def _row(name: str, row: dict[str, Any], first: dict[str, Any], release: dict[str, Any]) -> str:
     steps = row["steps"]
     there = first["steps"]
     compared = [(one, there[step]) for step, one in steps.items() if one.get("outputs") and step in there]
@@ -125,11 +164,13 @@ def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
     not_judged = sum(len(one["not judged"]) for one in steps.values())
     tour = {True: "yes", False: "no", None: "-"}[row.get("tour")]
     where = f"{name}: {row['compiler']}" + (f", {row['where']}" if row["where"] else "")
+    system = next((told for begins, told in SYSTEMS.items() if name.startswith(begins)), "")
     of = len(compared)
-    return (
-        f"| {where} | {tour} | {accepted} of {len(steps)} | {not_judged} | {same} of {of} | {counted} of {of} "
-        f"| {memory} of {of} | {_told(row.get('specimens'))} | {_told(row.get('suite'))} |"
-    )
+    cells = [
+        where, _installs(system, release), tour, f"{accepted} of {len(steps)}", not_judged, f"{same} of {of}",
+        f"{counted} of {of}", f"{memory} of {of}", *(_told(row.get(part)) for part in ("specimens", "fair", "suite")),
+    ]  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _told(tests: dict[str, int] | None) -> str:
