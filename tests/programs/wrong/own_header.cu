@@ -3,11 +3,11 @@
 // finds: out-of-bounds 10
 #include "own_header.h"
 
-__global__ void twice(float* x, int n)
+__global__ void refill(float* x, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i <= n)
-        x[i] *= 2;
+        x[i] = 2;
 }
 
 int main()
@@ -15,7 +15,7 @@ int main()
     float* x;
     cudaMalloc(&x, 512 * sizeof(float));
     fill<<<3, 256>>>(x, 512);
-    twice<<<3, 256>>>(x, 512);
+    refill<<<3, 256>>>(x, 512);
     cudaDeviceSynchronize();
     cudaFree(x);
     return 0;
