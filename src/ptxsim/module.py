@@ -148,8 +148,9 @@ class SimKernel:
     def __init__(self, module: Module, name: str, *, file: str = "") -> None:
         self.module = module
         self.name = name
-        self.file = file or module.program.files.get(1, "kernel.cu")
         self.body = build_kernel(module.program, name)
+        home = module.program.functions[name].home_file
+        self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
         self._engine: Engine | None = None
         self._last_shape: tuple[object, Triple] | None = None
