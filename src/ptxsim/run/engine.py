@@ -208,7 +208,6 @@ class Engine:
         order: int | None, handoffs: bool, watch: Sequence[Allocation] | None, most_looks: int | None,
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
-        static = self.kernel.shared_bytes
         if self.uses_heap:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
@@ -217,7 +216,7 @@ class Engine:
             setup = LaunchSetup(
                 code=code, terms=terms, memory=memory, variables=variables, workspace=workspace, order=order,
                 params=self._parameter_block(code, terms.params, variables),
-                shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
+                shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
                 handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
@@ -579,6 +578,10 @@ _TRAPS = {
 }
 
 
+_MISSED = ("out-of-bounds", "misaligned", "async-order")
+"""hazards that can be why a barrier object never hears of what it waits for"""
+
+
 def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     """Raises the error of the first worker that met a fault, if one did."""
     for w in workers:
@@ -638,7 +641,7 @@ def _deadlock(launch: Launching, failed: HostWorker, block: str, where: dict[str
     expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
     thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
     waits = f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
-    before = next((h for h in launch._hazards([failed]) if h.kind == "async-order"), None)
+    before = next((h for h in launch._hazards([failed]) if h.kind in _MISSED), None)
     first = f"Before that, in line {before.line}: {before.message}. " if before else ""
     announced, came = failed.follower.awaited(offset) if failed.follower else (0, 0)
     if missing == 0 and announced != came:

@@ -471,6 +471,13 @@ class Kernel:
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
 
+    def block_shared_bytes(self, dynamic: int) -> int:
+        """A block's shared memory: static, and behind it, where its alignment wants it, `dynamic` bytes."""
+        if not dynamic:
+            return self.shared_bytes
+        external = [v.offset for v in self.variables.values() if v.space == "shared" and v.external]
+        return max([self.shared_bytes, *external]) + dynamic
+
     @property
     def stack_pointer(self) -> str | None:
         """The register that grows with the depth of calls; None where all calls are inlined."""

@@ -185,7 +185,7 @@ class _Metered(Program):
         allowed = ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
         ptx = self.module.ptx
         a_turn = ptx.count(";") + _COSTS["bulk_copies"] * ptx.count("cp.async.bulk.tensor")
-        steps = max(1, min(STEP_LIMIT, int(ENDLESS_WORK // max(1, a_turn))))
+        steps = max(1, min(STEP_LIMIT, int(allowed // max(1, a_turn))))
         while True:
             try:
                 return self.run(sizes, arrays, **simulator, step_limit=steps)
