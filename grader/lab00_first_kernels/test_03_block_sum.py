@@ -9,8 +9,8 @@ from warpschool.grading import criterion, practice
 SPAN = 256  # elements of one sum
 WARP = 32
 IDLE = 96 + 8 * 31
-"""Lanes that may rest for a sum: where eight sums of warps are added, eight lanes of 32 work in three steps; and a compiler
-may leave each warp's last addition to the one lane whose sum is needed, as clang does."""
+"""Lanes that may rest for a sum: where eight sums of warps are added, eight lanes of 32 work in three steps; and a
+compiler may leave each warp's last addition to the one lane whose sum is needed, as clang does."""
 FULL_BLOCKS = [256, 1024, 4096]
 RAGGED = practice([1, 31, 33, 255, 257, 1000, 40_000])
 ALIGNED = 16 * SPAN

@@ -317,6 +317,12 @@ class Function:
     cluster: tuple[int, int, int] | None = None
     """.reqnctapercluster, from __cluster_dims__"""
 
+    @property
+    def home_file(self) -> int:
+        """The index in `PtxFile.files` of the file that it is written in; 0 where nothing says so."""
+        own = (i.source.file for i in self.body if isinstance(i, Instruction) and i.source.line)
+        return next(own, 0)
+
 
 @dataclass
 class PtxFile:
@@ -326,7 +332,7 @@ class PtxFile:
     globals: dict[str, Variable]
     """module-scope .global, .const and .shared variables"""
     files: dict[int, str]
-    """.file index -> name; 1 is the kernel's source as a rule"""
+    """.file index -> name"""
     target: str = ""
     version: str = ""
 

@@ -230,7 +230,9 @@ _BROUGHT = ("functional.h", "pair.h", "tuple.h", "version.h")
 def _wrap_thrust(include: Path, folder: Path) -> None:
     """Thrust's headers, each with what all of them brought along until CUDA 12."""
     root = next((at for at in (include / "cccl" / "thrust", include / "thrust") if at.is_dir()), None)
-    for header in () if root is None else (*root.glob("*.h"), *root.glob("iterator/*.h")):
+    if root is None:
+        return
+    for header in (*root.glob("*.h"), *root.glob("iterator/*.h")):
         name = header.relative_to(root.parent)
         if header.name not in _BROUGHT:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
