@@ -10,8 +10,10 @@ import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import warpschool as ws
+from warpschool.cli.app import app
 from warpschool.compile import (
     CompileLimits,
     clang as clang_module,
@@ -76,6 +78,18 @@ def test_without_both_the_message_says_what_to_install(no_nvrtc, monkeypatch):
             find_compiler("clang")
     finally:
         find_clang.cache_clear()
+
+
+def test_a_check_without_the_compiler_that_was_asked_for_is_no_verdict(monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_COMPILER", "auto")  # the option sets it
+    monkeypatch.setattr(clang_module.importlib.util, "find_spec", lambda name: None)
+    find_clang.cache_clear()
+    try:
+        solution = Course.find().step("lab00_first_kernels/01_saxpy").solution
+        done = CliRunner().invoke(app, ["check", "lab00/01", "--kernel", str(solution), "--compiler", "clang"])
+    finally:
+        find_clang.cache_clear()
+    assert done.exit_code == 3 and "pip install 'warpschool[clang]'" in done.output and "SE" not in done.output
 
 
 def test_the_variable_and_the_argument_choose(monkeypatch):
