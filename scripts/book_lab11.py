@@ -110,9 +110,9 @@ def arrows_picture() -> str:
         axes.text(x, 0.52, f"y = w x\n{part.forward:,.0f}", ha="center", va="bottom", fontsize=8, color=BLUE)
         axes.annotate("", (x, -1.0), (x, -0.35), arrowprops={"arrowstyle": "-|>", "color": ORANGE})
         axes.text(x, -1.05, f"dw: {part.weights:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
-        told = f"dx: {part.inputs:,.0f}" if part.inputs else "no dx"
-        axes.text(x, -1.35, told, ha="center", va="top", fontsize=8, color=BROWN)
-    axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.7, 1.1))
+        if part.inputs:  # below the arrow to the layer before
+            axes.text(x - 0.5, -0.35, f"dx: {part.inputs:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
+    axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.4, 1.1))
     return svg(figure, "lab11-arrows")
 
 
