@@ -134,7 +134,7 @@ def _per_thread_names(tools: Tools) -> list[str]:
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
     nvrtc, curand = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
-    fixed = _MISSING, _EARLIER_DRIVER, *_SHARED, nvrtc, curand
+    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, nvrtc, curand
     key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     folder = _folder("runtime") / key
     made = folder / NAME
@@ -221,9 +221,10 @@ def header_options(tools: Tools, runtime: Path) -> list[str]:
             (made / "cuda.h").write_text(text + _EARLIER_DRIVER, "utf-8")
             text = (tools.include / "crt" / "host_runtime.h").read_text("utf-8", "replace")
             (made / "crt" / "host_runtime.h").write_text(_REGISTERS.sub(r"\1", text), "utf-8")
+            _wrap_thrust(tools.include, made)
             with contextlib.suppress(OSError):  # another process was quicker
                 made.rename(folder)
-    return [f"-I{folder}", f"-I{EARLIER}", "-include", str(HEADERS / "warp_earlier.h")]
+    return [f"-I{EARLIER}", f"-I{folder}", "-include", str(HEADERS / "warp_earlier.h")]
 
 
 def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
@@ -231,6 +232,23 @@ def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
     for header in source.iterdir():
         if header.name not in but:
             (folder / header.name).symlink_to(header.resolve())
+
+
+_BROUGHT = ("functional.h", "pair.h", "tuple.h", "version.h")
+"""What earlier/warp_earlier_thrust.h includes, and all that these need of Thrust's."""
+
+
+def _wrap_thrust(include: Path, folder: Path) -> None:
+    """Thrust's headers, each with what all of them brought along until CUDA 12."""
+    root = next((at for at in (include / "cccl" / "thrust", include / "thrust") if at.is_dir()), None)
+    if root is None:
+        return
+    for header in (*root.glob("*.h"), *root.glob("iterator/*.h")):
+        name = header.relative_to(root.parent)
+        if header.name not in _BROUGHT:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            text = f"#pragma once\n#include_next <{name}>\n#include <warp_earlier_thrust.h>\n"
+            (folder / name).write_text(text, "utf-8")
 
 
 def _with_earlier_fields(text: str) -> str:
@@ -255,7 +273,7 @@ def _make(
         objects.append(str(target))
         lists.append(dependencies)
         headers = header_options(tools, runtime)
-        headers = headers if source.suffix == ".cu" else headers[:1]
+        headers = headers if source.suffix == ".cu" else headers[:2]
         command = [str(tools.nvcc), *object_options(tools, arch), *headers, *to_compile]
         commands.append([*command, "-c", str(source), "-o", str(target), "-MD", "-MF", str(dependencies)])
     log = ""
