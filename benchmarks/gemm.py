@@ -5,7 +5,8 @@
 Every step is first checked against a float64 product of some of its rows. Then it is timed in turns with cuBLAS (CuPy's
 `matmul`, TF32 off), the L2 cache flushed before each sample; the ratio is the median of the rounds' ratios. `--tune`
 searches the tile constants of 07_warp_tiled for each size; without it the constants found on an H200 (TUNED) are used.
-Part "sweep", which runs only where it is named, times every tile set at many shapes: a rule for tiles is fitted to it.
+Two parts run only where they are named: "sweep" times every tile set at many shapes, to which a rule for tiles is
+fitted, and "limit" times 07_warp_tiled without what it loads, and on zeros: what could be gained at best.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import platform
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +327,34 @@ def run_sparse(bench: Bench) -> None:
         )  # fmt: skip
 
 
+def without_loads(source: str) -> str:
+    """07_warp_tiled with the same loop over tiles, of which none is loaded or stored: only the first ever comes.
+
+    Raises ValueError where the text has no such calls.
+    """
+    for call in ("load(k0 + (buffer + 1) * TSK);", "store(1 - buffer);"):
+        if source.count(call) != 1:
+            raise ValueError(f"{LAST} has no single {call!r}")
+        source = source.replace(call, "")
+    return source
+
+
+def run_limit(bench: Bench) -> None:
+    """The last step as it is, on zeros, and without loads; at 4096 and where its blocks are four whole waves."""
+    whole, alone = Step(LAST), Step(LAST, edit=without_loads)
+    for shape in (LADDER_SIZE, (44 * 128, 12 * 256, 4096)):  # 528 blocks of 128 x 256, for 132 multiprocessors
+        sizes, arrays, reference, flop = _product(*shape)
+        bench.check("limit", whole, sizes, arrays, reference, amount=flop, note="as it is")
+        unchecked = partial(
+            bench.add, "limit", LAST, sizes, reference=reference, error=0.0, amount=flop, against="cuBLAS",
+            unit="TFLOP/s",
+        )  # fmt: skip
+        unchecked(alone.work(sizes, arrays), registers=alone.registers, note="nothing loaded")  # no product results
+        for name in ("A", "B"):
+            arrays[name][...] = 0
+        unchecked(whole.work(sizes, arrays), registers=whole.registers, note="zeros")
+
+
 def _summary(rows: list[Row]) -> dict[str, float]:
     """The figures that are asked for."""
     found: dict[str, float] = {}
@@ -346,7 +376,7 @@ def main() -> None:
     parser.add_argument("--tune", action="store_true", help="search the tiles of 07_warp_tiled for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
     parts = ("ladder", "copies", "sizes", "batched", "transposes", "sparse", "unseen")
-    parser.add_argument("--only", nargs="+", choices=(*parts, "sweep"), default=parts)
+    parser.add_argument("--only", nargs="+", choices=(*parts, "limit", "sweep"), default=parts)
     options = parser.parse_args()
     cupy.random.seed(1)
     device = ws.get_device("gpu")
@@ -359,6 +389,7 @@ def main() -> None:
         ("transposes", run_transposes),
         ("sparse", run_sparse),
         ("unseen", run_unseen),
+        ("limit", run_limit),
     ):
         if part in options.only:
             run(bench)

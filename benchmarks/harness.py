@@ -29,14 +29,20 @@ CHECKED_ROWS = 48
 
 
 class Step:
-    """A kernel file compiled for the GPU with some constants: a step's reference, or one of benchmarks/kernels."""
+    """A kernel file compiled for the GPU with some constants: a step's reference, or one of benchmarks/kernels.
 
-    def __init__(self, name: str, constants: Mapping[str, int] | None = None) -> None:
+    `edit` changes its text before, for what shall be left out to see what it costs.
+    """
+
+    def __init__(
+        self, name: str, constants: Mapping[str, int] | None = None, *, edit: Callable[[str], str] | None = None
+    ) -> None:
         self.name = name
         self.constants = dict(constants or {})
         path = (SOLUTIONS if "/" in name else KERNELS) / f"{name}.cu"
         self.contract = parse_contract(path.read_text(encoding="utf-8"), name=path.name)
-        module = ws.RawModule(code=self.contract.source, name=path.name, constants=self.constants, device="gpu")
+        code = self.contract.source if edit is None else edit(self.contract.source)
+        module = ws.RawModule(code=code, name=path.name, constants=self.constants, device="gpu")
         self.kernel = module.get_function(self.contract.launches[0].entry)
 
     @property

@@ -1,7 +1,7 @@
 """What works on this machine with this compiler, recorded for docs/reference/platforms.md.
 
     python benchmarks/platforms.py [--compiler clang] [--where "emulated by qemu-user"] [--row NAME]
-                                   [--parts steps,suite] [STEP ...]
+                                   [--parts steps,tour,specimens,fair,suite,pass] [STEP ...]
 
 Every reference runs at its usual sizes on the simulator: hashes of its outputs, and its counters. Then it is checked;
 whole programs are checked only. Where clang's code has other bits than NVRTC's, both run, and by how much they differ
@@ -9,7 +9,7 @@ is kept. The tour runs, the wrong kernels of labs 00 to 05 must get their verdic
 quick enough for an emulated machine. --parts and names of steps do less, and keep what the row has of the rest. The
 figures go to benchmarks/results/platforms.json, a row for each system, processor and compiler, from which
 `scripts/platforms_page.py` writes the page; rows of other machines stay. A row tells of the checkout that made it:
-record with one checkout what is to be compared.
+record with one checkout what is to be compared. The exit code is 1 where something of what ran was not as it must be.
 """
 
 from __future__ import annotations
@@ -40,11 +40,19 @@ from warpschool.inspect.profile import usual_sizes
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
-SPECIMENS = ("tests/specimens", "-k", " or ".join(f"lab{number:02}" for number in range(6)))
-SUITE = ("-m", "not slow", "--timeout", "0", "@tests/trimmed.txt")
-"""Tests of every room that are quick enough where a machine is emulated; time says nothing there."""
+FIRST_LABS = " or ".join(f"lab{number:02}" for number in range(6))
+QUICK = ("-m", "not slow", "--timeout", "0")
+TESTS = {
+    "specimens": ("-n", "1", "tests/specimens", "-k", FIRST_LABS),
+    "suite": (*QUICK, "@tests/trimmed.txt"),
+    "pass": (*QUICK, "tests/unit/compile/test_clang.py", "tests/unit/system/test_macos.py"),
+}
+"""Parts that are tests: wrong and right kernels of labs 00 to 05; tests of every room that are quick enough where a
+machine is emulated, where time says nothing; what each `make test` runs with clang."""
 FIRST = "linux x86_64 nvrtc"
 PARTS = ("steps", "tour", "specimens", "suite")
+"""Those that are run where none is named. The others: `pass`, and `fair`, right kernels of the later labs."""
+LATER_LABS = [f"lab{number:02}" for number in range(6, 17) if number != 14]  # 14: whole programs, which nvcc compiles
 
 
 def run_of(step: Step) -> RunResult | None:
@@ -104,17 +112,33 @@ def takes_tour() -> bool:
         return subprocess.run(command, capture_output=True).returncode == 0
 
 
-def tested(*arguments: str) -> dict[str, int]:
-    """How many tests passed, failed, or were skipped."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    last = done.stdout.strip().split("\n")[-1]
-    print(done.stdout[-3000:] if done.returncode else last, flush=True)
+def tested(*arguments: str, **variables: str) -> dict[str, int]:
+    """How many tests passed, failed, or were skipped; what pytest says is shown as it comes."""
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", *arguments]
+    last = ""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=os.environ | variables) as run:
+        for line in run.stdout or ():
+            print(line, end="", flush=True)
+            last = line if line.strip() else last
     return {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|error|skipped)", last)}
 
 
-def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequence[str]) -> None:
-    """Put into the row what is asked for, and keep it after each step: an emulated machine takes hours."""
+def timed_pass() -> dict[str, Any]:
+    """What each run of the tests does with clang, with the processor time that it takes with an empty cache."""
+    import processor  # asks the system what Windows does not tell
+
+    with tempfile.TemporaryDirectory() as folder:
+        before = processor.spent_s()
+        found = tested(*TESTS["pass"], WARPSCHOOL_CACHE=folder)
+        return {**found, "processor_s": round(processor.spent_s() - before, 1), "processor": processor.name()}
+
+
+def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequence[str]) -> list[str]:
+    """Put into the row what is asked for, and keep it after each step: an emulated machine takes hours.
+
+    What was not as it must be, in words.
+    """
+    wrong = []
     with nursery.opened():  # checks are forks of one process, where that can be
         for step in Course(ROOT).steps() if "steps" in parts else ():
             if step.solution is None or (wanted and not step.name.startswith(tuple(wanted))):
@@ -123,18 +147,31 @@ def record(name: str, row: dict[str, Any], parts: Sequence[str], wanted: Sequenc
             if differs(step.name, found.get("outputs", {}), _recorded().get(FIRST, {})) and "clang" in name:
                 found["apart"] = apart(step)
             row["steps"][step.name] = found
-            print(step.name, row["steps"][step.name]["verdict"], flush=True)
+            print(step.name, found["verdict"], flush=True)
+            wrong += [f"{step.name}: {found['verdict']}"] if found["verdict"] != "AC" else []
             _keep(name, row)
     if "tour" in parts:
         row["tour"] = takes_tour()
-    if "specimens" in parts:
-        row["specimens"] = tested("-n", "1", *SPECIMENS)
-    if "suite" in parts:
-        row["suite"] = tested(*SUITE)
+        wrong += [] if row["tour"] else ["the tour"]
+    for lab in LATER_LABS if "fair" in parts else ():
+        if not wanted or lab in wanted:
+            found = tested("-n", "0", "tests/specimens", "-k", f"right_ and {lab}")
+            row["fair"] = row.get("fair", {}) | {lab: found}
+            wrong += _faults(lab, found)
+            _keep(name, row)
+    for part, arguments in TESTS.items():
+        if part in parts:
+            row[part] = found = timed_pass() if part == "pass" else tested(*arguments)
+            wrong += _faults(part, found)
     _keep(name, row)
+    return wrong
 
 
-def main() -> None:
+def _faults(part: str, found: dict[str, Any]) -> list[str]:
+    return [f"{part}: {found}"] if not found.get("passed") or {"failed", "error"} & set(found) else []
+
+
+def main() -> int:
     """Record one row, or a part of it."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("steps", nargs="*", help="only these labs or steps")
@@ -150,8 +187,9 @@ def main() -> None:
     row |= {"compiler": compiler, "where": options.where, "versions": library_versions()}
     if not options.steps and "steps" in options.parts:
         row["steps"] = {}
-    record(name, row, options.parts.split(","), options.steps)
-    print(f"{name}: {RESULTS.relative_to(ROOT)}")
+    wrong = record(name, row, options.parts.split(","), options.steps)
+    print("\n".join([f"{name}: {RESULTS.relative_to(ROOT)}", *(f"wrong: {one}" for one in wrong)]))
+    return int(bool(wrong))
 
 
 def _keep(name: str, row: dict[str, Any]) -> None:
@@ -165,4 +203,4 @@ def _recorded() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -57,6 +57,7 @@ def _one(folder: str, sources: str, options: str, arguments: str) -> dict[str, A
         return {"kind": "build", "said": f"{problem}"[:3000]}
     build_s = _child_s() - before
     start = _child_s() + processor.spent_s()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     threading.Thread(target=_watch, args=(processor.spent_s() + _MOST_S,), daemon=True).start()
     report = run_program(built.path, shlex.split(arguments), capture=True)
     if report.interrupted:

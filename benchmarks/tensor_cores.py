@@ -1,6 +1,6 @@
 """The kernels of lab 07 on a GPU, against cuBLAS and PyTorch in the same run.
 
-    python benchmarks/tensor_cores.py [--out FILE] [--tune] [--seconds 0.5] [--only STEP ...]
+    python benchmarks/tensor_cores.py [--out FILE] [--tune] [--seconds 0.5] [--only STEP ...] [--limit]
 
 Half in, float32 accumulation; the reference is cuBLAS (PyTorch's `mm`, reduced-precision accumulation off) with the
 same type of result: float for 01 to 05, half for 06_wgmma. 8-bit integers: `torch._int_mm`; 8-bit floats: cuBLASLt
@@ -18,6 +18,9 @@ off is written down in "accuracy", as ||C - AB|| / ||AB|| of some rows. The resu
 `--tune` searches the tiles of 03, 05 and 06 for each of five sizes; without it those found on an H200 (TUNED) are
 used. The TMA takes no rows that begin between multiples of 16 bytes: at such a size 06's matrices are copied into
 longer rows and its result back, and that time counts.
+
+`--limit` times nothing else than what could be gained at best: 03 and 05 as they are, without their copies, and with
+nothing but products and barriers (LESS), in bursts and sustained.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ import argparse
 import json
 import math
 import platform
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -57,6 +60,24 @@ QUICK = Rules(warmup_ms=2.0, min_samples=7, max_samples=15, max_seconds=0.2)
 REST: dict[str, Any] = {"rest_seconds": 0.5, "batch": 5, "warmup_runs": 2, "warmup_ms": 4.0}
 SUSTAINED: dict[str, Any] = {"warmup_ms": 400.0}
 LARGE = ((4096, 4096, 4096), (8192, 8192, 8192))
+_COPY03, _COPY05 = "copy(tile + STAGES - 1);", "if (late >= 0 && i < COPIES) copy(last, i, more);"
+_FETCH05 = "if (product < FETCHES) fetch(step + 1 < STEPS ? stage : next, (step + 1) % STEPS, product);"
+LESS: dict[str, dict[str, dict[str, str]]] = {
+    "03_wmma_pipelined": {
+        "nothing copied": {_COPY03: ";"},
+        "products alone": {
+            _COPY03: ";", "fetch(tile, step + 1);": ";", "if (tile + 1 < tiles) fetch(tile + 1, 0);": ";",
+            "fetch(0, 0);": "fetch(0, 0); fetch(0, 1);",
+        },
+    },
+    "05_mma_ptx": {
+        "nothing copied": {_COPY05: ";"},
+        "products alone": {
+            _COPY05: ";", _FETCH05: ";", "fetch(base, 0, n);": "fetch(base, 0, n); fetch(base, 1, n);",
+        },
+    },
+}  # fmt: skip
+"""What to put in place of statements, to see what they cost: both sets of fragments are loaded once then."""
 SIZES = ((1024, 1024, 1024), (2048, 2048, 2048), (4096, 4096, 4096), (5000, 3000, 2008), (1111, 4097, 3001))
 """for the geometric mean: the fourth is ragged, and no side of the fifth is a multiple of 8"""
 
@@ -271,6 +292,32 @@ def accuracy(step: str) -> list[dict[str, Any]]:
     return found
 
 
+def measure_limit(rested: Bench, driven: Bench) -> None:
+    """The steps in LESS as they are, and with less to do: no product then, so nothing is checked."""
+    for step, ways in LESS.items():
+        contract = _program(step).contract
+        for note, changes in {"as it is": {}, **ways}.items():
+            program = Program(replace(contract, source=_changed(contract.source, changes)), device="gpu")
+            for m, n, k in LARGE:
+                product = Product(program, m, n, k)
+                against, reference = product.reference()
+                error = 0.0 if changes else product.error()
+                for part, bench in (("limit", rested), ("limit, sustained", driven)):
+                    bench.add(
+                        part, f"{LAB}/{step}", product.sizes, product.work, reference, error=error,
+                        amount=2.0 * m * n * k, against=against, unit="TFLOP/s", registers=product.registers, note=note,
+                    )  # fmt: skip
+
+
+def _changed(source: str, changes: Mapping[str, str]) -> str:
+    """A text with other statements; raises ValueError where one is not in it, or more than once."""
+    for statement, other in changes.items():
+        if source.count(statement) != 1:
+            raise ValueError(f"there is no single {statement!r}")
+        source = source.replace(statement, other)
+    return source
+
+
 @cache
 def _program(step: str, tiles: tuple[int, ...] = ()) -> Program:
     path = SOLUTIONS / LAB / f"{step}.cu"
@@ -310,6 +357,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the tiles of 03, 05 and 06 for each size")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
+    parser.add_argument("--limit", action="store_true", help="only 03 and 05 without some of what they do")
     parser.add_argument("--only", nargs="+", choices=STEPS, default=STEPS, help="these steps only")
     options = parser.parse_args()
     cupy.random.seed(1)
@@ -320,6 +368,10 @@ def main() -> None:
     others = [step for step in steps if not step.startswith("01")]
     rows: list[Row] = []
     rested, narrow = replace(rules, **REST), [step for step in steps if step.endswith("fp8")]
+    if options.limit:
+        measure_limit(Bench(rested, rows), Bench(replace(rules, **SUSTAINED), rows))
+        _write(options.out, device, rows)
+        return
     measure(Bench(rested, rows), "large", steps, LARGE)
     _write(options.out, device, rows)
     measure(Bench(rested, rows), "accurate", narrow, LARGE, fast=False)

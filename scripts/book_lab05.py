@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from scripts import book_runs as runs
 from scripts.book_pictures import BLUE, GREY, PAPER, svg
 
 import warpschool as ws
@@ -16,6 +17,7 @@ from warpschool.contract import parse_contract
 from warpschool.course import Course
 from warpschool.harness.launcher import random_inputs
 from warpschool.inspect.accesses import trace
+from warpschool.recorded import recorded
 
 ROOT = Path(__file__).resolve().parents[1]
 COURSE = Course(ROOT)
@@ -67,16 +69,26 @@ def predicted(step: str) -> Prediction:
 
 def times_table() -> str:
     """Recorded and predicted times, and what the warps wait for."""
-    recorded = {row.step: row for row in measured(course=COURSE) if row.part == "ladder" and "M" in row.sizes}
+    ladder = {row.step: row for row in measured(course=COURSE) if row.part == "ladder" and "M" in row.sizes}
     lines = ["| step | measured | of cuBLAS's speed | predicted | the three commonest states |"]
     lines.append("|---|---:|---:|---:|---|")
     for step in STEPS:
-        row, found = recorded[step], predicted(step)
+        row, found = ladder[step], predicted(step)
         assert dict(row.sizes) == SQUARE and row.reference == "cuBLAS" and found.us is not None
         states = sorted(found.launches[0].states.items(), key=lambda item: -item[1])[:3]
         told = ", ".join(f"{name} {share:.0%}" for name, share in states)
         lines.append(f"| {short(step)} | {row.time_ms:.2f} ms | {row.ratio:.2f} | {found.us * 1e-3:.1f} ms | {told} |")
     return "\n".join(lines)
+
+
+def limit_table() -> str:
+    """The last step as it is, on zeros and without what it loads, from benchmarks/gemm.py's part "limit"."""
+    rows = []
+    for row in recorded("gemm_limit_h100.json")["rows"]:
+        assert row["part"] == "limit" and row["step"] == STEPS[-1]
+        size = " x ".join(f"{n:,}" for n in row["sizes"].values())
+        rows.append((size, row["note"], f"{row['rate']:.1f}", f"{row['reference_rate']:.1f}", f"{row['ratio']:.3f}"))
+    return runs.table(("M x N x K", "step 07", ">TFLOP/s", ">cuBLAS", ">of its speed"), rows)
 
 
 @cache
@@ -130,5 +142,5 @@ def footprint_picture() -> str:
     return svg(figure, "lab05-warp")
 
 
-TABLES = {"costs": costs_table, "times": times_table, "reads": reads_table}
+TABLES = {"costs": costs_table, "times": times_table, "reads": reads_table, "limit": limit_table}
 IMAGES = {"lab05-warp.svg": footprint_picture}

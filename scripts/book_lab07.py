@@ -122,6 +122,15 @@ def zeros_table() -> str:
     return runs.table(head, rows)
 
 
+def limit_table() -> str:
+    """Steps 03 and 05 as they are and with less to do, in bursts and sustained: shares of cuBLAS's speed."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in recorded("tensor_cores_limit_h100.json")["rows"]:
+        found.setdefault((row["step"], row["note"]), []).append(f"{row['ratio']:.2f}")
+    head = ("step", "its loop", ">n = 4,096", ">sustained", ">n = 8,192", ">sustained")
+    return runs.table(head, [(runs.short(step), note, *shares) for (step, note), shares in found.items()])
+
+
 def sizes_table() -> str:
     """Step 06 at five sizes."""
     rows = [
@@ -193,5 +202,6 @@ def pipeline_picture() -> str:
 
 TABLES = {
     "costs": costs_table, "times": times_table, "sums": sums_table, "zeros": zeros_table, "sizes": sizes_table,
+    "limit": limit_table,
 }  # fmt: skip
 IMAGES = {"lab07-fragments.svg": fragments_picture, "lab07-pipeline.svg": pipeline_picture}

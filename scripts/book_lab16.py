@@ -139,7 +139,7 @@ def hopper_table() -> str:
 
 DECODING = ("08_decoding", "decoding_fragments")
 BACKWARD = ("07_backward", "attention_backward_atomics")
-READER = "read_all"
+READER, APART = "read_all", "parts apart"
 COUNTED, D_DECODING = 2_048, 128
 """Kept tokens for which instructions are counted, and the numbers of a key."""
 
@@ -162,26 +162,28 @@ def _beside(name: str) -> Contract:
 
 
 def decoding_table() -> str:
-    """Decoding, and reading alone, against a copy of as many bytes, from benchmarks/attention.py."""
+    """Decoding, with and without the joining of its parts, and reading alone, against a copy of as many bytes."""
     found = _decoding()
-    by_step = {name: [row for row in found if row["step"] == name] for name in (*DECODING, READER)}
+    kinds = (*((name, "") for name in DECODING), (DECODING[1], APART), (READER, ""))
+    columns = [[row for row in found if (row["step"], row["note"]) == kind] for kind in kinds]
     rows = []
-    for step, beside, reading in zip(*by_step.values(), strict=True):
+    for step, beside, apart, reading in zip(*columns, strict=True):
         texts, groups, kept = step["sizes"].values()
         moved = 4 * texts * groups * kept * D_DECODING
         rows.append((texts, f"{kept:,}", f"{moved / 1e6:,.0f} MB", runs.us(beside["reference_ms"] * 1e3),
                      f"{reading['ratio']:.2f}", runs.us(step["time_ms"] * 1e3), f"{step['ratio']:.2f}",
-                     runs.us(beside["time_ms"] * 1e3), f"{beside['ratio']:.2f}"))  # fmt: skip
+                     runs.us(beside["time_ms"] * 1e3), f"{beside['ratio']:.2f}", f"{apart['ratio']:.2f}"))  # fmt: skip
     head = (">texts", ">kept tokens", ">keys and values", ">a copy", ">reading alone, of its speed", ">08",
-            ">of the copy's speed", ">`decoding_fragments`", ">of the copy's speed")  # fmt: skip
+            ">of the copy's speed", ">`decoding_fragments`", ">of the copy's speed",
+            ">its parts left apart")  # fmt: skip
     return runs.table(head, rows)
 
 
 def _decoding() -> list[dict[str, Any]]:
-    """The rows of decoding of a record that has reading alone beside them."""
+    """The rows of decoding of a record that has all of them, from benchmarks/attention.py."""
     for chip in ("h200", "h100"):
         rows = [row for row in recorded(f"attention_{chip}.json")["rows"] if row["part"] == "decoding"]
-        if any(row["step"] == READER for row in rows):
+        if any(row["note"] == APART for row in rows):
             return rows
     raise LookupError("benchmarks/attention.py was never run with its part \"decoding\"")
 

@@ -12,6 +12,12 @@ PAGE = ROOT / "docs" / "reference" / "platforms.md"
 RESULTS = ROOT / "benchmarks" / "results" / "platforms.json"
 RELEASE = ROOT / "benchmarks" / "results" / "release.json"
 FIRST = "linux x86_64 nvrtc"
+HERE = "Linux, x86-64"
+SYSTEMS = {
+    "linux x86_64": HERE, "linux aarch64": "Linux, 64-bit ARM", "darwin arm64": "macOS, Apple silicon",
+    "darwin x86_64": "macOS, Intel", "windows amd64": "Windows, x86-64", "windows arm64": "Windows, ARM",
+}  # fmt: skip
+"""By how names of rows begin: systems, as release.json names them."""
 MEMORY = ("sector", "byte", "request", "wavefront", "conflict")
 
 HEAD = """# Platforms and compilers
@@ -42,9 +48,9 @@ TAIL = """
 
 | platform | what was done |
 |---|---|
-| Linux, x86-64 | the whole suite with NVRTC; all references, the tour, and kernels of labs 00 to 05 with clang |
+| Linux, x86-64 | the whole suite with NVRTC; with clang all references, the tour, wrong and right kernels |
 | Linux, 64-bit ARM | emulated, by `make test-arm`: references, and tests of every room, `tests/trimmed.txt` |
-| macOS | nothing on a Mac; a check on Linux with macOS played; the same tests with Intel Macs' LLVM; object files |
+| macOS | nothing on a Mac; on Linux with macOS played: imports, checks, the tour; Intel Macs' LLVM; object files |
 | Windows | nothing on Windows; on Linux with Windows' functions played: all imports, checks; object files |
 
 On ARM neither a real machine nor the rest of the suite was tried. Under emulation one thing fails that a real machine
@@ -67,27 +73,68 @@ macOS (Apple silicon and Intel) and Windows (x86-64 and ARM), for whoever has su
 the table above.
 
 Intel Macs have no llvmlite after 0.45.1, the oldest that `pyproject.toml` allows; `constraints.txt` pins it there.
-`make drift ARGS="--edge intel-mac"` runs tests with it.
+`make drift ARGS="--edge intel-mac"` runs tests with it. It has no wheel for Python 3.14, and llvmlite none for 3.11 on
+Windows for ARM: another Python is the way there.
 """
 
 
 def page() -> str:
     """The page's text."""
     found = json.loads(RESULTS.read_text("utf-8"))
-    lines = [HEAD, "| platform, compiler | tour | references accepted | criteria not judged | outputs bit-equal "
-             "| counters equal | memory counters equal | wrong and right kernels of labs 00-05 | part of the tests |",
-             "|---|---|---:|---:|---:|---:|---:|---|---|"]  # fmt: skip
+    release = json.loads(RELEASE.read_text("utf-8"))
+    lines = [HEAD, "| platform, compiler | installs with Python | tour | references accepted | criteria not judged "
+             "| outputs bit-equal | counters equal | memory counters equal | wrong and right kernels of labs 00-05 "
+             "| right kernels of later labs | part of the tests |",
+             "|---|---|---|---:|---:|---:|---:|---:|---|---|---|"]  # fmt: skip
     for name in sorted(found, key=lambda name: (name != FIRST, name)):
-        lines.append(_row(name, found[name], found[FIRST]))
+        lines.append(_row(name, found[name], found[FIRST], release))
+    for begins, system in SYSTEMS.items():
+        if not any(name.startswith(begins) for name in found):
+            lines.append(f"| {system} | {_installs(system, release)} {'| - ' * 9}|")
     lines += [
         "",
-        f"Bit-equal and equal: compared with {FIRST}, over the references that random numbers are an input for. A",
-        "dash: not run. The last column but one counts kernels that got their verdict; those skipped have another one",
-        "with clang, for a reason that `tests/specimens/test_specimens.py` gives.",
+        "Installs: a release tried it there, or, as asked of pip's index, each package that `constraints.txt` pins",
+        f"has a wheel there. Bit-equal and equal: compared with {FIRST}, over the references that random numbers",
+        "are an input for. A dash: not run. Wrong and right kernels are counted that got their verdict; where clang",
+        "blames another line, or does not judge what alone is wrong, `tests/specimens/test_specimens.py` says so.",
         "",
         *_differences(found),
+        *_pass(found),
     ]
-    return "\n".join(lines).rstrip() + "\n" + TAIL + "\n" + _pythons(json.loads(RELEASE.read_text("utf-8")))
+    return "\n".join(lines).rstrip() + "\n" + TAIL + "\n" + _pythons(release)
+
+
+def _installs(system: str, release: dict[str, Any]) -> str:
+    """With which Pythons the package was installed on a system, and for which others all wheels are there."""
+    tried = sorted(release["pythons"]) if system == HERE else []
+    lacks = release.get("systems", {}).get(system, {})
+    wheels = [python for python in sorted(lacks) if not lacks[python] and python not in tried]
+    without = [f"{python}: no wheel of {lacks[python]}" for python in sorted(lacks) if lacks[python]]
+    told = [f"tried: {_range(tried)}"] * bool(tried) + [f"wheels: {_range(wheels)}"] * bool(wheels) + without
+    return "; ".join(told) or "-"
+
+
+def _range(pythons: list[str]) -> str:
+    """3.11 to 3.13, or each by name where one between them lacks."""
+    minors = [int(python.split(".")[1]) for python in pythons]
+    whole = len(minors) > 2 and minors == list(range(minors[0], minors[-1] + 1))
+    return f"{pythons[0]} to {pythons[-1]}" if whole else ", ".join(pythons)
+
+
+def _pass(found: dict[str, Any]) -> list[str]:
+    """What each run of the tests does with clang, and what it took."""
+    lines = []
+    for name, row in found.items():
+        made = row.get("pass")
+        if made:
+            lines += [
+                "Each run of the tests, and so of continuous integration, makes a pass with clang: the compiler's own",
+                "tests, references of some labs, our headers against NVIDIA's, a check where macOS is played. With an",
+                f"empty cache {made['passed']} tests took {made['processor_s']:.0f} s of processor time on an "
+                f"{made['processor']} ({name}).",
+                "",
+            ]
+    return lines
 
 
 WAY = ("warpschool start", "warpschool check: the starter", "warpschool check: accepted")
@@ -100,7 +147,8 @@ def _pythons(release: dict[str, Any]) -> str:
         "",
         f"The wheel has {release['wheel_bytes'] / 1e6:.1f} MB and carries the whole course. `make release` tries it in",
         f"an empty environment of each Python that it finds. Seconds of processor time, {release['machine']}; by the",
-        "clock a slow line or disk decides. A dash: not run.",
+        "clock a slow line or disk decides. A dash: not run. 3.14 was tried in a Debian that has it, in a chroot; the",
+        "part of the tests is `tests/trimmed.txt`, on the wheel; the whole suite runs with 3.11.",
         "",
         "| Python | pip install | a copy, a starter checked, a solution accepted | part of the tests |",
         "|---|---:|---:|---|",
@@ -114,7 +162,7 @@ def _pythons(release: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
+def _row(name: str, row: dict[str, Any], first: dict[str, Any], release: dict[str, Any]) -> str:
     steps = row["steps"]
     there = first["steps"]
     compared = [(one, there[step]) for step, one in steps.items() if one.get("outputs") and step in there]
@@ -125,15 +173,22 @@ def _row(name: str, row: dict[str, Any], first: dict[str, Any]) -> str:
     not_judged = sum(len(one["not judged"]) for one in steps.values())
     tour = {True: "yes", False: "no", None: "-"}[row.get("tour")]
     where = f"{name}: {row['compiler']}" + (f", {row['where']}" if row["where"] else "")
+    system = next((told for begins, told in SYSTEMS.items() if name.startswith(begins)), "")
     of = len(compared)
-    return (
-        f"| {where} | {tour} | {accepted} of {len(steps)} | {not_judged} | {same} of {of} | {counted} of {of} "
-        f"| {memory} of {of} | {_told(row.get('specimens'))} | {_told(row.get('suite'))} |"
-    )
+    cells = [
+        where, _installs(system, release), tour, f"{accepted} of {len(steps)}", not_judged, f"{same} of {of}",
+        f"{counted} of {of}", f"{memory} of {of}",
+        _told(row.get("specimens")), _told(_of_all_labs(row.get("fair", {}))), _told(row.get("suite")),
+    ]  # fmt: skip
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _told(tests: dict[str, int] | None) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(tests.items())) if tests else "-"
+
+
+def _of_all_labs(tests: dict[str, dict[str, int]]) -> dict[str, int]:
+    return dict(sum(map(Counter, tests.values()), Counter[str]()))
 
 
 def _of_memory(step: dict[str, Any]) -> dict[str, int]:

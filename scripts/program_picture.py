@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from rich.console import Console
@@ -20,12 +21,26 @@ from warpschool.programs import build, run_program
 
 ROOT = Path(__file__).resolve().parents[1]
 PROGRAM = Path("block_sum.cu")
+KEPT = ROOT / "tests" / "programs" / "wrong" / PROGRAM
 PICTURE = ROOT / "docs" / "images" / "program-race.svg"
 _WIDTH = 104
 
 
+def printed_program() -> str:
+    """The example as the page has it: without the first comments, which are the tests'."""
+    text = KEPT.read_text("utf-8")
+    return text[text.index("#include") :]
+
+
 def main() -> None:
-    os.chdir(ROOT / "tests" / "programs" / "wrong")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        PROGRAM.write_text(printed_program(), "utf-8")
+        draw()
+        os.chdir(ROOT)
+
+
+def draw() -> None:
     report = run_program(build([PROGRAM]).path, capture=True)
     output = Output()
     output.errors = console = Console(

@@ -8,6 +8,9 @@ the solution. The wheel's size, and processor time and elapsed time of each Pyth
 benchmarks/results/release.json. --tests runs tests/trimmed.txt there too, on the wheel; --image builds the Dockerfile's
 image for x86-64 and ARM, where docker's daemon is.
 
+Systems that are not at hand are asked about: whether each package that constraints.txt pins has a wheel there, for each
+Python, so that nothing has to be built. That takes the program uv (`pip install uv`), and is skipped without it.
+
 The release is refused where CHANGELOG.md has no section of the version that pyproject.toml names, or CITATION.cff
 names another one: the wheel is made and tried all the same, and the exit code is 1.
 """
@@ -34,6 +37,12 @@ RESULT = ROOT / "benchmarks" / "results" / "release.json"
 MINORS = range(11, 15)
 STEP = "lab00_first_kernels/01_saxpy"
 TOOLS = ("pytest", "pytest-timeout", "pytest-xdist", "hypothesis")
+SYSTEMS = {
+    "Linux, x86-64": "x86_64-unknown-linux-gnu", "Linux, 64-bit ARM": "aarch64-unknown-linux-gnu",
+    "macOS, Apple silicon": "aarch64-apple-darwin", "macOS, Intel": "x86_64-apple-darwin",
+    "Windows, x86-64": "x86_64-pc-windows-msvc", "Windows, ARM": "aarch64-pc-windows-msvc",
+}  # fmt: skip
+"""Systems that students have, by what uv calls them."""
 IMAGE = ("docker", "buildx", "build", "--platform", "linux/amd64,linux/arm64", "--tag", "warpschool", ".")
 
 
@@ -54,6 +63,7 @@ def main() -> int:
         record(version, wheel, {name: tried_with(path, wheel, tests=options.tests)})  # what comes next may take long
     for name in sorted({f"3.{minor}" for minor in MINORS} - set(found)):
         print(f"Python {name}: SKIPPED, it is not on this machine")
+    record(version, wheel, {}, installs())
     if options.image:
         lacking += image()
     if not chosen:
@@ -152,12 +162,34 @@ def _children_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def record(version: str, wheel: Path, tried: dict[str, Any]) -> None:
-    """Keep what was measured; Pythons that were not tried now stay as they are."""
+def installs() -> dict[str, dict[str, str]]:
+    """By system and Python what lacks a wheel of its own among the pinned packages: "" where none does."""
+    uv = shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))
+    if uv is None:
+        print("wheels for other systems: SKIPPED, nobody was asked: uv is not here (pip install uv)")
+        return {}
+    pinned = ("--no-build", "--constraint", "constraints.txt", "pyproject.toml", "--extra", "lab")
+    found: dict[str, dict[str, str]] = {}
+    for system, name in SYSTEMS.items():
+        for python in (f"3.{minor}" for minor in MINORS):
+            command = (uv, "pip", "compile", "--python-platform", name, "--python-version", python, *pinned)
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            lacks = re.findall(r"Wheels are required for `([^`]+)`", done.stderr)
+            if done.returncode and not lacks:
+                sys.exit(f"uv could not tell what {system} with Python {python} gets:\n{done.stderr[-2000:]}")
+            found.setdefault(system, {})[python] = lacks[0] if done.returncode else ""
+        without = "; ".join(f"{python}: no wheel of {lacks}" for python, lacks in found[system].items() if lacks)
+        print(f"wheels for {system}: {without or 'all, for each Python'}", flush=True)
+    return found
+
+
+def record(version: str, wheel: Path, tried: dict[str, Any], systems: dict[str, dict[str, str]] | None = None) -> None:
+    """Keep what was measured; Pythons that were not tried now stay as they are, and so do systems."""
     old = json.loads(RESULT.read_text("utf-8")) if RESULT.is_file() else {}
     found = {
         "version": version, "wheel_bytes": wheel.stat().st_size,
         "machine": f"{platform.machine()}, {os.cpu_count()} processors", "pythons": old.get("pythons", {}) | tried,
+        "systems": old.get("systems", {}) | (systems or {}),
     }  # fmt: skip
     RESULT.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", "utf-8")
 

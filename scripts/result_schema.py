@@ -85,7 +85,8 @@ A reference run is what the step's own reference takes on the same inputs; 64 of
 not below 4 of them. What takes longer than an instruction that computes stands for as many as take its time: an access
 of shared memory for five and a quarter more for each bank conflict, one of global memory for two and a tenth more for
 each sector, products on tensor cores, asynchronous copies and atomics for more, and a product of a warpgroup, whose
-operands are followed, for 1,024.
+operands are followed, for 1,024. In a loop that nothing leads out of, no condition, no `return` and no trap, more would
+not help: it is told at 2^21 at the latest, whatever the reference takes.
 
 @ENDLESS@
 

@@ -89,7 +89,7 @@ def table(result: dict) -> str:
     note = (
         f"Python {result['python']} on {result['machine']} with {result['cores']} cores, {result['load']:.1f} other "
         "processes at work on them; nothing cached, packages from a nearby mirror. On a slow line the download "
-        "decides: about 170 MB."
+        "decides: about 180 MB."
     )
     return "\n".join([BEGIN, *rows, "", note, END])
 

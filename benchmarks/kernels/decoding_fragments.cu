@@ -29,6 +29,7 @@ constexpr int THREADS = WARPS * WARP;
 constexpr int BLOCKS = 3;    // blocks that share a multiprocessor, at least
 constexpr int TILE = 16;     // keys that a warp looks at together: 16 or 32,
 constexpr int EIGHTS = TILE / 8;  // in fragments of eight
+constexpr int JOIN = 1;      // 0: parts stay apart, and O unwritten, to see what joining them costs
 constexpr int CHUNK = 8;     // halves that a lane loads at a time
 constexpr int CHUNKS = D / (4 * CHUNK);  // of a key, for each of four lanes
 constexpr unsigned ALL = 0xffffffffu;
@@ -96,19 +97,18 @@ __device__ unsigned pair_of(const uint4& low, const uint4& high, int j)
 }
 
 // Whether all other of `count` blocks have stored before this one asks, whose own results are then theirs to read, too.
+// One thread releases what its block has stored, and acquires for it what the others have: barriers do the rest.
 __device__ bool is_last(int* arrived, int count)
 {
     __shared__ int before;
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        before = atomicAdd(arrived, 1);
+        asm volatile("atom.acq_rel.gpu.global.add.s32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");
+        if (before == count - 1) {
+            *arrived = 0;  // for the next launch
+        }
     }
     __syncthreads();
-    __threadfence();
-    if (before == count - 1 && threadIdx.x == 0) {
-        *arrived = 0;  // for the next launch
-    }
     return before == count - 1;
 }
 
@@ -294,7 +294,7 @@ attend(const half* __restrict__ Q, const half* __restrict__ K, const half* __res
             pairs[2 * part + 1] = all;
         }
     }
-    if (is_last(&arrived[blockIdx.y], gridDim.x)) {
+    if (JOIN && is_last(&arrived[blockIdx.y], gridDim.x)) {
         const size_t begin = static_cast<size_t>(blockIdx.y) * gridDim.x;
         for (int g = warp; g < GROUP; g += WARPS) {
             join(O + (static_cast<size_t>(blockIdx.y) * GROUP + g) * D, sums, pairs, begin, gridDim.x, g);

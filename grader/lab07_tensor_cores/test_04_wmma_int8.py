@@ -9,7 +9,7 @@ from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_copies, require_tensor_products
 
 FULL_TILES = [(128, 256, 64), (128, 256, 192)]
-RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 36)])
+RAGGED = practice([(1, 1, 1), (31, 33, 17), (17, 40, 80), (130, 264, 100)])
 ALIGNED = (128, 256, 256)
 COUNTED = practice([ALIGNED, (256, 512, 256)], count=1)
 LONG = (128, 256, 2048)

@@ -12,6 +12,7 @@ ODD = practice([
     convolution(5, 3, (9, 11), 11, 5, pad=2),
     convolution(7, 2, (12, 8), 3, 5, pad=1),
     convolution(2, 1, (7, 14), 9, 5),
+    convolution(3, 2, (7, 12), 11, 5, pad=2),  # whole quads, and filters that do not fill a block
 ])
 COUNTED = practice([convolution(8, 8, 12, 16, 5)], count=1, scaled="batch")
 

@@ -148,7 +148,7 @@ def test_a_step_of_the_writer_is_clean(tool):
 
 
 @pytest.mark.skipif(SANITIZER is None, reason="compute-sanitizer is not installed")
-@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
 @pytest.mark.parametrize("lab", LABS)
 def test_references_are_clean(lab, tool):
     code, told = run_under(tool, CHILD, lab, str(Path(__file__).parent))

@@ -4,7 +4,8 @@
     // arguments: 10 20      of the program
     // with: other.cu        another file of it
     // exit: 3               its exit status, where that is not 0
-    // finds: kind N         the only findings, with the line that each is shown at where one is given; none otherwise
+    // finds: kind N file.h  the only findings, with the line that each is shown at where one is given, and its file
+                             where that is not the program's; none otherwise
     // Quick.                in the first line: runs with every test, the others are slow
 
 Programs are built two at a time before the first of them runs; workers of pytest-xdist build one after the other.
@@ -21,6 +22,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from scripts.program_picture import printed_program
 
 from warpschool.errors import WarpschoolError
 from warpschool.programs import build, find_tools, run_program
@@ -104,15 +106,21 @@ def test_a_program_prints_and_is_told_what_it_should(name, request):
     path = built(_beside(name, request))[name]
     arguments = shlex.split(next(iter(program.said("arguments")), ""))
     report = run_program(path, arguments, capture=True, timeout_s=_TIMEOUT_S)
-    told = [(note.kind, source_place(note)[1], sentence(note)) for note in report.notes]
+    told = [(note.kind, source_place(note), sentence(note)) for note in report.notes]
     if program.words is not None:
         assert report.output == program.words, (told, report.errors)
     finds = [line.split() for line in program.said("finds")]
     assert [kind for kind, *_ in told] == [kind for kind, *_ in finds], told
-    for (_, line, said), (_, *lines) in zip(told, finds, strict=True):
-        assert not lines or line == int(lines[0]), said
+    for (_, (file, line), said), (_, *place) in zip(told, finds, strict=True):
+        expected = [*place, program.path.name][:2] if place else []
+        assert not place or [str(line), Path(file).name] == expected, said
     status = int(next(iter(program.said("exit")), 0)) or (1 if finds else 0)
     assert report.exit_code == status
+
+
+def test_the_page_prints_the_example_as_it_is_run():
+    page = (FOLDER.parents[1] / "docs" / "learn" / "programs.md").read_text("utf-8")
+    assert re.findall(r"^```cuda\n(.*?)^```", page, re.MULTILINE | re.DOTALL) == [printed_program()]
 
 
 def test_there_are_as_many_as_promised():

@@ -9,11 +9,12 @@ from ptxsim import Finding
 from ptxsim.codegen.layout import HAZARD_KINDS
 from ptxsim.run.hazards import KINDS
 from warpschool.compile import compile_cuda
-from warpschool.errors import KernelTrap, LaunchError, PrintLimitExceeded, StepLimitExceeded
+from warpschool.errors import KernelDeadlock, KernelTrap, LaunchError, PrintLimitExceeded, StepLimitExceeded
 from warpschool.grading.records import result_schema
 from warpschool.grading.verdicts import verdict_of_hazard
 
 from .engine_launch import Outcome, launch
+from .oracle_launch import launch as by_oracle
 
 RACE, OUTSIDE, UNINITIALIZED = "race", "out-of-bounds", "uninitialized"
 DIVERGENT, MISALIGNED = "divergent-barrier", "misaligned"
@@ -183,6 +184,56 @@ def test_shared_memory_is_that_of_the_gpu_compiled_for(target, kib):
     launch(ptx, "k", (1,), (1,), shared_bytes=kib << 10)
     with pytest.raises(LaunchError, match=f"on sm_{target} the limits"):
         launch(ptx, "k", (1,), (1,), shared_bytes=(kib << 10) + 4)
+
+
+LAST_BYTES = """
+extern "C" __global__ void k(const int* from, int* to)
+{
+    extern __shared__ __align__(128) int ring[];
+    __shared__ __align__(8) unsigned long long arrived;  // ends 120 bytes before the ring begins
+    const unsigned barrier = __cvta_generic_to_shared(&arrived), place = __cvta_generic_to_shared(ring + FIRST);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(barrier) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" :: "r"(barrier) : "memory");
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 128, [%2];"
+                     :: "r"(place), "l"(from), "r"(barrier) : "memory");
+    }
+    __syncthreads();
+    unsigned done = 0;
+    while (!done) {
+        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done) : "r"(barrier) : "memory");
+    }
+    to[threadIdx.x] = ring[FIRST + threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize("by", [launch, by_oracle])
+def test_dynamic_shared_memory_begins_where_its_alignment_wants_it_and_is_as_long_as_asked(by):
+    """Behind 8 static bytes: all 256 bytes from byte 128 on are there, to stores and to bulk copies."""
+    numbers, to = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    ptx = compile_cuda(LAST_BYTES.replace("FIRST", "32"), arch="compute_90a").ptx
+    assert np.array_equal(by(ptx, "k", (1,), (32,), numbers, to, shared_bytes=256).arrays[1], numbers)
+    source = """extern "C" __global__ void k(int* to) {
+        __shared__ int one;
+        extern __shared__ __align__(128) int ring[];
+        ring[32 + threadIdx.x] = threadIdx.x;
+        if (threadIdx.x == 0) one = 7;
+        __syncthreads();
+        to[threadIdx.x] = ring[32 + threadIdx.x] + one;
+    }"""
+    found = by(compile_cuda(source).ptx, "k", (1,), (32,), to, shared_bytes=256)
+    assert np.array_equal(found.arrays[0], numbers + 7)
+
+
+def test_a_copy_that_was_out_of_bounds_is_why_its_barrier_object_waits():
+    numbers, to = np.arange(32, dtype=np.int32), np.zeros(32, np.int32)
+    ptx = compile_cuda(LAST_BYTES.replace("FIRST", "64"), arch="compute_90a").ptx
+    with pytest.raises(KernelDeadlock, match="expects 128 bytes, 0 came") as error:
+        launch(ptx, "k", (1,), (32,), numbers, to, shared_bytes=256)
+    assert "Before that, in line 11" in error.value.next_step and "outside shared memory" in error.value.next_step
 
 
 @pytest.mark.parametrize(("grid", "block"), [(0, 32), (1, 0), (1, 2048), (1 << 31, 32)])

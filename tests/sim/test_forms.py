@@ -154,3 +154,13 @@ def test_there_are_16_barriers_of_whole_warps(line):
 @pytest.mark.skipif(shutil.which("ptxas") is None, reason="needs ptxas")
 def test_ptxas_knows_no_such_barriers_either(tmp_path):
     assert len(_problems(tmp_path, list(NO_BARRIERS))) >= len(NO_BARRIERS)
+
+
+def test_what_only_hopper_has_says_how_to_compile_for_it():
+    text = ".version 8.3\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n    WHAT\n    ret;\n}\n"
+    with pytest.raises(UnsupportedInstruction, match=r"sm_80 has no 'barrier\.cluster\.arrive'") as error:
+        parse(text.replace("WHAT", "barrier.cluster.arrive;")).kernel("k")
+    assert "Target: sm_90a" in error.value.next_step
+    with pytest.raises(UnsupportedInstruction, match=r"does not execute 'multimem\.red") as error:
+        parse(text.replace("WHAT", "multimem.red.add.u32 [0], 1;")).kernel("k")
+    assert "Target" not in error.value.next_step

@@ -72,6 +72,33 @@ def test_warps_that_store_one_tile_in_shared_memory(value, found):
     assert {kind for kind, _ in (*hazards, *notes)} == {found}
 
 
+_ROWS = """extern "C" __global__ void k(int* p) {
+    __shared__ __align__(16) short s[64 * COUNT];
+    const unsigned to = (unsigned)__cvta_generic_to_shared(s + 8 * (threadIdx.x % (8 * COUNT)));
+    const int v = 0x10001 * VALUE;
+    asm volatile("stmatrix.sync.aligned.m8n8.xCOUNT.HOW [%0], {REGISTERS};" :: "r"(to), "r"(v) : "memory");
+    __syncthreads();
+    p[threadIdx.x] = s[threadIdx.x];
+}"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize(("how", "row"), [("shared.b16", 1), ("trans.shared.b16", 2)])
+def test_warps_that_store_rows(how, row, count):
+    """By stmatrix: what lane 5 holds lies in one row, or turned in one column of two rows."""
+
+    def found(value: str) -> ws.Launch:
+        code = _ROWS.replace("VALUE", value).replace("HOW", how).replace("COUNT", str(count))
+        code = code.replace("REGISTERS", ", ".join(["%1"] * count))
+        module = ws.RawModule(code=code, device="sim", arch="compute_90")
+        return module.get_function("k")(1, 64, (module.device.zeros(64, np.int32),))
+
+    alike, unlike = found("(threadIdx.x % 32)"), found("(threadIdx.x % 32 + (threadIdx.x == 37))")
+    assert (len(alike.hazards), {note.kind for note in alike.notes}) == (0, {"same-value"})
+    assert [hazard.kind for hazard in unlike.hazards] == ["race"]
+    assert unlike.hazards[0].address // 16 == row
+
+
 def test_a_note_tells_both_threads():
     module = ws.RawModule(code='extern "C" __global__ void k(int* p) { *p = 1; }', device="sim")
     launch = module.get_function("k")(1, 2, (module.device.zeros(1, np.int32),))

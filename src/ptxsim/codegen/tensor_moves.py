@@ -378,7 +378,12 @@ def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
     every = i32((1 << 8 * count) - 1 if count < 4 else -1)
     if mode.count:
         b.call("ws_count_shared", "void", offset, every, i32(ROW_BYTES), counter)
+    told = mode.exact and not is_load
+    if told:
+        b.store(_rows_stored(b, lanes, count, turned), b.offset(WORKER, L.field("stored")))
     may = _allowed(b, mode, offset, rows, every, 8 * count, is_load) if mode.check else every
+    if told:
+        b.store(NULL, b.offset(WORKER, L.field("stored")))
     b.emit(f"%{MASK.text[1:]} = bitcast {may} to i32")
     shared = b.convert("ptrtoint", b.worker("shared", "ptr"), I64)
     whole, careful, end = b.new_label("whole"), b.new_label("careful"), b.new_label("moved")
@@ -391,6 +396,20 @@ def move_rows(count: int, turned: bool, mode: Mode, is_load: bool) -> tuple[str,
     b.br(end, then=end)
     b.ret()
     return finished(b, name, WORKER, CONTEXT, offset, lanes, SITE, counter)
+
+
+def _rows_stored(b: Helper, lanes: IRValue, count: int, turned: bool) -> IRValue:
+    """Where the rows stand that stmatrix is about to store, for the exact race shadow: stores of one value are no race.
+
+    As lane 8m + r gives the address of row r of matrix m, registers hold them in that order unless they are turned.
+    """
+    if not turned:
+        return lanes
+    area = b.let("ptr", 0, f"alloca [{4 * WARP * count} x i8], align 64")
+    for m in range(count):
+        matrix = b.load("i32", b.offset(lanes, 4 * WARP * m), WARP, align=64)
+        b.store(turned_matrix(b, matrix), b.offset(area, 4 * WARP * m), align=64)
+    return area
 
 
 def _allowed(

@@ -87,8 +87,7 @@ class _Inliner:
         self.calls = 0
         self.checked: set[tuple[str, tuple[str, ...]]] = set()
         self.copied: set[str] = set()
-        own = (i.source.file for i in function.body if isinstance(i, Instruction) and i.source.line)
-        self.home_file = next(own, 0)
+        self.home_file = function.home_file
         self.frames = [self.frame(function, tag, {})]
 
     def frame(self, function: Function, suffix: str, blocks: dict[str, str]) -> _FunctionCopy:

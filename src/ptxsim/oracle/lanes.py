@@ -148,8 +148,7 @@ class Blocks:
     @property
     def shared_bytes(self) -> int:
         """Static and dynamic shared memory of a block."""
-        dynamic = [v.offset for v in self.kernel.variables.values() if v.space == "shared" and v.external]
-        return max([self.kernel.shared_bytes, *dynamic]) + self.terms.shared_bytes
+        return self.kernel.block_shared_bytes(self.terms.shared_bytes)
 
 
 TURNS = 1 << 32

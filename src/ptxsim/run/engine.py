@@ -41,7 +41,7 @@ from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
 from ptxsim.run.ordering import WORKSPACE_BYTES
 from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
@@ -195,7 +195,7 @@ class Engine:
         block, options, wide_grid = key
         if key in self._built or tier == tiers.COMPILED or options.parted:
             return None
-        if tier == tiers.AUTO and not tiers.is_long(self.kernel):
+        if tier in (tiers.AUTO, tiers.BRIEF) and not tiers.is_long(self.kernel):
             return None
         if key not in self._promotions:
             compile_ = partial(self.build, block, options, wide_grid=wide_grid)
@@ -208,7 +208,6 @@ class Engine:
         order: int | None, handoffs: bool, watch: Sequence[Allocation] | None, most_looks: int | None,
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
-        static = self.kernel.shared_bytes
         if self.uses_heap:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
@@ -217,7 +216,7 @@ class Engine:
             setup = LaunchSetup(
                 code=code, terms=terms, memory=memory, variables=variables, workspace=workspace, order=order,
                 params=self._parameter_block(code, terms.params, variables),
-                shared_bytes=-(-static // 16) * 16 + terms.shared_bytes if terms.shared_bytes else static,
+                shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
                 handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
@@ -244,13 +243,14 @@ class Engine:
 
     def _refuse_giants(self, terms: Terms, step_limit: int) -> None:
         """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""
-        if terms.blocks * terms.warps > step_limit or terms.blocks > L.MOST_BLOCKS:
+        least = terms.blocks * terms.warps
+        if least > step_limit or terms.blocks > L.MOST_BLOCKS:
             raise StepLimitExceeded(
                 f"{self.kernel.name}: a launch of {terms.blocks:,} blocks of {terms.threads:,} threads is more than "
                 f"the {min(step_limit, L.MOST_BLOCKS):,} warps that this simulation may run",
                 next_step="Does the grid follow from the sizes? A GPU would run it, for a long time.",
-                file=self.file,
-            )
+                file=self.file, least_steps=least,
+            )  # fmt: skip
 
     def _parameter_block(self, code: Code, params: bytes, variables: Mapping[str, Allocation]) -> np.ndarray:
         """The parameters, followed by the addresses of the module variables that the kernel names."""
@@ -579,6 +579,10 @@ _TRAPS = {
 }
 
 
+_MISSED = ("out-of-bounds", "misaligned", "async-order")
+"""hazards that can be why a barrier object never hears of what it waits for"""
+
+
 def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
     """Raises the error of the first worker that met a fault, if one did."""
     for w in workers:
@@ -614,14 +618,16 @@ def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, blo
         counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
     totals = Counter(launch._counted(workers)[1])
     del totals["blocks"]
-    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals}
+    spent_at = int(fault.fault_site)
+    is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
+    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals, "is_certain": is_certain}
     if fault.started < setup.block_budget:
         return StepLimitExceeded(
             f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
             next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
-            line=int(fault.fault_site), **where,
+            line=spent_at, **where,
         )  # fmt: skip
-    line = endless_line(launch.unit.kernel.blocks, executions(counted), int(fault.fault_site))
+    line = endless_line(launch.unit.kernel.blocks, executions(counted), spent_at)
     return StepLimitExceeded(
         f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
         "most likely it never ends",
@@ -638,7 +644,7 @@ def _deadlock(launch: Launching, failed: HostWorker, block: str, where: dict[str
     expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
     thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
     waits = f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
-    before = next((h for h in launch._hazards([failed]) if h.kind == "async-order"), None)
+    before = next((h for h in launch._hazards([failed]) if h.kind in _MISSED), None)
     first = f"Before that, in line {before.line}: {before.message}. " if before else ""
     announced, came = failed.follower.awaited(offset) if failed.follower else (0, 0)
     if missing == 0 and announced != came:

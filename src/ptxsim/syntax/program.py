@@ -317,6 +317,12 @@ class Function:
     cluster: tuple[int, int, int] | None = None
     """.reqnctapercluster, from __cluster_dims__"""
 
+    @property
+    def home_file(self) -> int:
+        """The index in `PtxFile.files` of the file that it is written in; 0 where nothing says so."""
+        own = (i.source.file for i in self.body if isinstance(i, Instruction) and i.source.line)
+        return next(own, 0)
+
 
 @dataclass
 class PtxFile:
@@ -326,7 +332,7 @@ class PtxFile:
     globals: dict[str, Variable]
     """module-scope .global, .const and .shared variables"""
     files: dict[int, str]
-    """.file index -> name; 1 is the kernel's source as a rule"""
+    """.file index -> name"""
     target: str = ""
     version: str = ""
 
@@ -464,6 +470,13 @@ class Kernel:
     """source lines where some path reads a register that nothing has written before"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
+
+    def block_shared_bytes(self, dynamic: int) -> int:
+        """A block's shared memory: static, and behind it, where its alignment wants it, `dynamic` bytes."""
+        if not dynamic:
+            return self.shared_bytes
+        external = [v.offset for v in self.variables.values() if v.space == "shared" and v.external]
+        return max([self.shared_bytes, *external]) + dynamic
 
     @property
     def stack_pointer(self) -> str | None:

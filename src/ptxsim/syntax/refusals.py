@@ -10,6 +10,10 @@ from ptxsim.syntax.program import Instruction, PtxFile, SourceLine
 
 _NEWEST = "an sm_100 or newer GPU (Blackwell)"
 
+_COMPILE_FOR_HOPPER = (
+    "Compile for sm_90a, which the simulator executes: `// Target: sm_90a` in the file's header, or arch=\"sm_90a\"."
+)
+
 _HOPPERS = {
     ("mbarrier", "expect_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
     ("mbarrier", "complete_tx"): ("transaction count of a bulk copy (TMA)", CLUSTERS),
@@ -64,9 +68,12 @@ def unsupported(
 ) -> UnsupportedInstruction:
     """The error for `instruction`; `what` replaces the usual text."""
     known = refusal(instruction) or too_new(instruction, module.target, module.version) or Refused("", "")
+    article = "an" if known.what[:1] in "aeiou" else "a"
+    described = f", {article} {known.what}" if known.what else ""
+    if not what and known.gpu in (HOPPER, CLUSTERS) and not known.why:
+        what = f"{module.target} has no '{instruction.full_name[:60]}'{described}"
+        next_step = next_step or _COMPILE_FOR_HOPPER
     if not what:
-        article = "an" if known.what[:1] in "aeiou" else "a"
-        described = f", {article} {known.what}" if known.what else ""
         reason = f": {known.why}" if known.why else ""
         what = f"the simulator does not execute '{instruction.full_name[:60]}'{described}{reason}"
     if not next_step:

@@ -134,7 +134,7 @@ def _per_thread_names(tools: Tools) -> list[str]:
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
     nvrtc, curand = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
-    fixed = _MISSING, _EARLIER_DRIVER, *_SHARED, nvrtc, curand
+    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, nvrtc, curand
     key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     folder = _folder("runtime") / key
     made = folder / NAME
@@ -144,8 +144,7 @@ def runtime_library(tools: Tools) -> Path:
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         target = Path(work) / NAME
         compile_ = [
-            str(tools.host), *_SHARED, str(made), f"-I{tools.include}",
-            f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"',
+            str(tools.host), *_CODE, f"-I{tools.include}", f"-I{HEADERS}", f'-DWARPSCHOOL_PYTHON="{sys.executable}"',
             f'-DWARPSCHOOL_NVRTC="{nvrtc}"', f'-DWARPSCHOOL_CURAND="{curand}"',
             f'-DWARPSCHOOL_CUDA_HEADERS="{tools.include}"',
         ]  # fmt: skip
@@ -153,12 +152,13 @@ def runtime_library(tools: Tools) -> Path:
         entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n'
                    for name in (*missing_calls(tools), *missing_driver_calls(tools)))  # fmt: skip
         missing.write_text(_MISSING + "".join(entries) + _other_errors(tools), "utf-8")
-        sources = [*sorted(SHIM.glob("*.cpp")), missing]
-        objects = [[*compile_, "-c", str(path), "-o", f"{work}/{path.stem}.o"] for path in sources]
+        common = _precompiled(compile_, Path(work))
+        objects = [[*compile_, "-c", str(missing), "-o", f"{work}/missing.o"]]  # whose entries no header may declare
+        objects += [[*compile_, *common, "-c", str(p), "-o", f"{work}/{p.stem}.o"] for p in sorted(SHIM.glob("*.cpp"))]
         for done in _all(objects, Path(work)):
             _refuse(done, "warpschool's own runtime library does not compile with this g++")
-        linked = [*compile_, *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target), "-lpthread", "-ldl",
-                  *_per_thread_names(tools)]  # fmt: skip
+        linked = [str(tools.host), *_SHARED, str(made), *map(str, sorted(Path(work).glob("*.o"))), "-o", str(target),
+                  "-lpthread", "-ldl", *_per_thread_names(tools)]  # fmt: skip
         _refuse(_run(linked, Path(work)), "warpschool's own runtime library does not link")
         for name in STANDS_FOR:
             (folder / name).unlink(missing_ok=True)
@@ -167,7 +167,18 @@ def runtime_library(tools: Tools) -> Path:
     return made
 
 
-_SHARED = ("-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-Xlinker", "-soname", "-Xlinker")
+def _precompiled(compile_: Sequence[str], work: Path) -> list[str]:
+    """The options that take what our files include from one precompiled header: half of the processor time."""
+    header = work / "shim.h"
+    names = "".join(f"#include <{name}>\n" for name in ("algorithm", "string", "unordered_map"))
+    header.write_text(f'{names}#include "{SHIM / "modules.h"}"\n', "utf-8")
+    done = _run([*compile_, "-x", "c++-header", str(header), "-o", f"{header}.gch"], work)
+    _refuse(done, "warpschool's own runtime library does not compile with this g++")
+    return ["-include", str(header)]
+
+
+_CODE = ("-std=c++17", "-O1", "-fPIC", "-fvisibility=hidden")
+_SHARED = (*_CODE, "-shared", "-Xlinker", "-soname", "-Xlinker")
 """What makes the library one. The last word's value is its whole path: programs ask for it by that, whoever links them,
 for CMake links without nvcc and names no folder to search."""
 _ENTRY = re.compile(r"^\s*API [\w* ]+?\b(cuda\w+)\(", re.MULTILINE)
@@ -210,9 +221,10 @@ def header_options(tools: Tools, runtime: Path) -> list[str]:
             (made / "cuda.h").write_text(text + _EARLIER_DRIVER, "utf-8")
             text = (tools.include / "crt" / "host_runtime.h").read_text("utf-8", "replace")
             (made / "crt" / "host_runtime.h").write_text(_REGISTERS.sub(r"\1", text), "utf-8")
+            _wrap_thrust(tools.include, made)
             with contextlib.suppress(OSError):  # another process was quicker
                 made.rename(folder)
-    return [f"-I{folder}", f"-I{EARLIER}", "-include", str(HEADERS / "warp_earlier.h")]
+    return [f"-I{EARLIER}", f"-I{folder}", "-include", str(HEADERS / "warp_earlier.h")]
 
 
 def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
@@ -220,6 +232,23 @@ def _link_all(source: Path, folder: Path, *, but: tuple[str, ...]) -> None:
     for header in source.iterdir():
         if header.name not in but:
             (folder / header.name).symlink_to(header.resolve())
+
+
+_BROUGHT = ("functional.h", "pair.h", "tuple.h", "version.h")
+"""What earlier/warp_earlier_thrust.h includes, and all that these need of Thrust's."""
+
+
+def _wrap_thrust(include: Path, folder: Path) -> None:
+    """Thrust's headers, each with what all of them brought along until CUDA 12."""
+    root = next((at for at in (include / "cccl" / "thrust", include / "thrust") if at.is_dir()), None)
+    if root is None:
+        return
+    for header in (*root.glob("*.h"), *root.glob("iterator/*.h")):
+        name = header.relative_to(root.parent)
+        if header.name not in _BROUGHT:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            text = f"#pragma once\n#include_next <{name}>\n#include <warp_earlier_thrust.h>\n"
+            (folder / name).write_text(text, "utf-8")
 
 
 def _with_earlier_fields(text: str) -> str:
@@ -244,7 +273,7 @@ def _make(
         objects.append(str(target))
         lists.append(dependencies)
         headers = header_options(tools, runtime)
-        headers = headers if source.suffix == ".cu" else headers[:1]
+        headers = headers if source.suffix == ".cu" else headers[:2]
         command = [str(tools.nvcc), *object_options(tools, arch), *headers, *to_compile]
         commands.append([*command, "-c", str(source), "-o", str(target), "-MD", "-MF", str(dependencies)])
     log = ""

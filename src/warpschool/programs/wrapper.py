@@ -36,7 +36,7 @@ def nvcc_command(words: Sequence[str], *, arch: str = DEFAULT_ARCH) -> list[str]
     runtime = runtime_library(tools)
     headers = header_options(tools, runtime)
     if not any(word.endswith(".cu") or word in ("cu", "-dc", "--device-c") for word in words):
-        headers = headers[:1] if any(word.endswith(SUFFIXES_OF_HOST) for word in words) else []
+        headers = headers[:2] if any(word.endswith(SUFFIXES_OF_HOST) for word in words) else []
     command = [str(tools.nvcc), *object_options(tools, arch), *headers, *kept]
     if any(word in _NO_LINK for word in words):
         return command

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from scripts import release
 from typer.testing import CliRunner
 
 from warpschool.cli.app import app
@@ -176,6 +177,8 @@ def test_runners_of_other_systems_take_actions_by_version_and_files_that_are_the
     assert all(f"\n{target}:" in makefile for target in re.findall(r"^make ([\w-]+)", runs, flags=re.MULTILINE))
     machines = {row["runner"].split("-")[0] for row in jobs["suite"]["strategy"]["matrix"]["include"]}
     assert machines == {"ubuntu", "macos", "windows"}
+    asked = set(re.findall(r"matrix\.(\w+)", path.read_text("utf-8")))
+    assert asked == {name for row in jobs["suite"]["strategy"]["matrix"]["include"] for name in row}
 
 
 def test_a_citation_names_the_version():
@@ -186,6 +189,32 @@ def test_every_python_of_the_runners_is_one_that_the_package_names():
     named = {line.rsplit(" ", 1)[1] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
     runners = (ROOT / ".github" / "workflows" / "platforms.yml").read_text("utf-8")
     assert set(re.findall(r'python: "([\d.]+)"', runners)) == named
+
+
+def test_every_python_that_the_package_names_was_tried():
+    named = {line.rsplit(" ", 1)[1] for line in PYPROJECT["project"]["classifiers"] if "Python :: 3." in line}
+    tried = json.loads(release.RESULT.read_text("utf-8"))
+    assert set(tried["pythons"]) == named
+    assert set(tried["systems"]) == set(release.SYSTEMS) and all(set(of) == named for of in tried["systems"].values())
+
+
+def test_a_release_asks_which_systems_have_all_wheels(tmp_path, monkeypatch, capsys):
+    """Of a program in uv's place that knows no wheel of one package for one system."""
+    uv = tmp_path / "uv"
+    uv.write_text(
+        "#!/bin/sh\ncase \"$*\" in\n"
+        "  *x86_64-apple-darwin*3.14*) echo 'hint: Wheels are required for `llvmlite` because' >&2; exit 1 ;;\n"
+        "  *--no-build*--constraint*) exit 0 ;;\nesac\nexit 2\n"
+    )
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    found = release.installs()
+    assert found["macOS, Intel"] == {"3.11": "", "3.12": "", "3.13": "", "3.14": "llvmlite"}
+    assert {lacks for system in found if system != "macOS, Intel" for lacks in found[system].values()} == {""}
+    uv.write_text("#!/bin/sh\necho 'no such host' >&2; exit 2\n")
+    with pytest.raises(SystemExit, match="no such host"):
+        release.installs()
+    assert "macOS, Intel: 3.14: no wheel of llvmlite" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("activated", [True, False])

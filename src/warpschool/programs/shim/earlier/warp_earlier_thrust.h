@@ -1,4 +1,4 @@
-// Headers that Thrust's vectors brought along until CUDA 12, and that programs use without naming them.
+// Headers that all of Thrust's brought along until CUDA 12, and that programs use without naming them.
 #pragma once
 #include <thrust/functional.h>
 #include <thrust/pair.h>

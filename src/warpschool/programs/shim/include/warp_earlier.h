@@ -87,5 +87,47 @@ struct binary_function {
     typedef Second second_argument_type;
     typedef Result result_type;
 };
+template <typename T = void>
+struct identity {
+    typedef T argument_type;
+    typedef T result_type;
+    __host__ __device__ __forceinline__ constexpr const T& operator()(const T& value) const { return value; }
+};
+template <>
+struct identity<void> {
+    template <typename T>
+    __host__ __device__ __forceinline__ constexpr T&& operator()(T&& value) const
+    {
+        return static_cast<T&&>(value);
+    }
+};
+template <typename Predicate>
+struct unary_negate {
+    Predicate predicate;
+    template <typename T>
+    __host__ __device__ __forceinline__ bool operator()(const T& value) const
+    {
+        return !predicate(value);
+    }
+};
+template <typename Predicate>
+struct binary_negate {
+    Predicate predicate;
+    template <typename T, typename U>
+    __host__ __device__ __forceinline__ bool operator()(const T& a, const U& b) const
+    {
+        return !predicate(a, b);
+    }
+};
+template <typename Predicate>
+__host__ __device__ unary_negate<Predicate> not1(const Predicate& predicate)
+{
+    return {predicate};
+}
+template <typename Predicate>
+__host__ __device__ binary_negate<Predicate> not2(const Predicate& predicate)
+{
+    return {predicate};
+}
 }  // namespace thrust
 #endif
