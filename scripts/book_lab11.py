@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
+from scripts.book_lab10 import PRODUCTS
 from scripts.book_pictures import BLUE, BROWN, GREY, ORANGE, PAPER, new_figure, svg
 
 from warpcourse.lab11_training.lab import training_network
@@ -37,8 +38,6 @@ MISTAKES = tuple(
         "08_bias_relu_pool/left_before_the_vote",
     )
 )
-PRODUCTS = {"conv1": 32 * 24 * 24 * 25, "conv2": 64 * 8 * 8 * 32 * 25, "fc1": 1024 * 128, "fc2": 128 * 10}
-"""for an image, by definition"""
 BACKWARD = {"fc_backward_weights": "weights", "fc_backward_data": "inputs", "conv_backward_filter": "weights",
             "conv_backward_data": "inputs"}  # fmt: skip
 
