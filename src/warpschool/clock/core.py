@@ -62,7 +62,15 @@ Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = rang
  M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO, M_SYNC, M_BULK_START, M_BULK_LINE,
  M_BULK_END, M_BULK_BYTES, M_ACROSS, M_CODE_LINES, M_CODE_NEAR, M_CODE_FAR, M_NEAR_LINE, M_FAR_LINE, M_BULK_STORE,
  M_FENCE, M_L2_PORT, M_WAKE, M_TAGS,
- M_FENCE_STORED, M_MISSES, M_SCATTERED, M_RANDOM) = range(52)  # fmt: skip
+ M_FENCE_STORED, M_MISSES, M_SCATTERED, M_RANDOM, M_ENTRY, M_ONE_WAVE) = range(54)  # fmt: skip
+
+QUEUES = 17
+(Q_L2, Q_DRAM, Q_NEAR, Q_BULK, Q_TAGS, Q_NEAR_LEFT, Q_FAR_LEFT, Q_SINCE, Q_OWN) = range(9)
+"""Until when L2, DRAM, what is asked of shared memory, the engine of copies and L1's tags are busy; what L1's banks
+have still to serve of accesses to shared and to global memory, and when that was so. From Q_OWN on, until when the last
+access of each sub-core takes: four to shared memory, four to global memory."""
+Q_BEFORE = 16
+"""How long those to shared memory take that stand before L1."""
 
 LOG_WORDS = 5
 """An issue in the log: its cycle, the warp's place, the instruction, since when the warp waited and for what most."""
@@ -154,21 +162,21 @@ def behind(
     before = seen_before(known, size, line + (1 << 46) if stores > 0.0 else line, asked_for)
     fresh = popc(asked_for & ~before)
     share = share_of(ranges, shares, int(m[M_SHARE_KEEP]), line)
-    at = max(queues[0], start)
+    at = max(queues[Q_L2], start)
     if stores > 0.0:
         taken = count * 32.0 * stores / m[M_STORE_BYTES]
-        queues[0] = at + taken
+        queues[Q_L2] = at + taken
         used[U_L2_SHARE] = used[U_L2_SHARE] + taken
         used[U_L2_WRITTEN] = used[U_L2_WRITTEN] + count * 32.0
         written = fresh * 32.0 * m[M_DRAM_WRITE]
-        queues[1] = max(queues[1], at) + written / m[M_DRAM_BYTES]
+        queues[Q_DRAM] = max(queues[Q_DRAM], at) + written / m[M_DRAM_BYTES]
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + written / m[M_DRAM_BYTES]
         used[U_DRAM_WRITTEN] = used[U_DRAM_WRITTEN] + written
-        return queues[0]
-    queues[0] = at + count * 32.0 / rate
+        return queues[Q_L2]
+    queues[Q_L2] = at + count * 32.0 / rate
     used[U_L2_SHARE] = used[U_L2_SHARE] + count * 32.0 / rate
     used[U_L2_READ] = used[U_L2_READ] + count * 32.0
-    ready = queues[0] + m[M_L2_LATENCY]
+    ready = queues[Q_L2] + m[M_L2_LATENCY]
     came = size + lshr(before, 4)
     if sectors & before:  # what is on its way to L2 comes when it comes
         ready = max(ready, float(known[came]))
@@ -176,12 +184,72 @@ def behind(
         asked = fresh * 32.0 * m[M_COLD] / share
         if popc(asked_for) < 4:
             asked = asked * scattered
-        queues[1] = max(queues[1], at) + asked / m[M_DRAM_BYTES]
+        queues[Q_DRAM] = max(queues[Q_DRAM], at) + asked / m[M_DRAM_BYTES]
         used[U_DRAM_SHARE] = used[U_DRAM_SHARE] + asked / m[M_DRAM_BYTES]
         used[U_DRAM_READ] = used[U_DRAM_READ] + asked
-        ready = max(ready, queues[1] + m[M_DRAM_LATENCY])
+        ready = max(ready, queues[Q_DRAM] + m[M_DRAM_LATENCY])
         known[came] = max(known[came], int(ready))
     return ready
+
+
+@native
+def through(queues: f64, which: int, now: float, waves: float) -> float:
+    """When L1's banks, which accesses to shared memory (0) and to global memory (1) share in turns, have served one
+    more that comes now."""
+    passed = now - queues[Q_SINCE]
+    near_left = queues[Q_NEAR_LEFT]
+    far_left = queues[Q_FAR_LEFT]
+    if passed > 0.0:
+        both = min(passed, 2.0 * min(near_left, far_left))
+        near_left -= both / 2.0
+        far_left -= both / 2.0
+        near_left = max(0.0, near_left - (passed - both))  # of one of them nothing is left
+        far_left = max(0.0, far_left - (passed - both))
+        queues[Q_SINCE] = now
+    if which == 0:
+        near_left += waves
+    else:
+        far_left += waves
+    queues[Q_NEAR_LEFT] = near_left
+    queues[Q_FAR_LEFT] = far_left
+    mine = near_left if which == 0 else far_left
+    other = far_left if which == 0 else near_left
+    return now + mine + min(mine, other)
+
+
+@native
+def one_after_the_other(queues: f64, which: int, now: float, waves: float, m: f64) -> float:
+    """When an access is through that comes behind all others of its sub-core and kind: a wavefront takes these longer
+    than those of several sub-cores, which overlap."""
+    if waves > 1.0:
+        queues[Q_OWN + which] = max(queues[Q_OWN + which], now) + waves * m[M_ONE_WAVE]
+    return queues[Q_OWN + which]
+
+
+@native
+def words_through(queues: f64, own: int, start: float, late: float, words: float, m: f64) -> float:
+    """When L1's banks have served an access to global memory: in turns with those to shared memory, and, if it is a
+    load, behind those of its sub-core."""
+    served = through(queues, 1, start, words)
+    if own >= 0:
+        served = max(served, one_after_the_other(queues, own, start + late, words, m))
+    return served
+
+
+@native
+def hold_back(queues: f64, missed: int, m: f64) -> None:
+    """What is on its way has a place in L1, and L2 runs ahead of DRAM no further than it can."""
+    if missed and queues[Q_L2] - m[M_MISSES] > queues[Q_TAGS]:
+        queues[Q_TAGS] = queues[Q_L2] - m[M_MISSES]
+    if queues[Q_DRAM] - m[M_BACKLOG] > queues[Q_L2]:
+        queues[Q_L2] = queues[Q_DRAM] - m[M_BACKLOG]
+
+
+@native
+def wait_before(queues: f64, now: float) -> float:
+    """How long an access to global memory waits for those to shared memory that stand before L1."""
+    left = queues[Q_NEAR_LEFT] - max(0.0, now - queues[Q_SINCE])
+    return min(max(0.0, left), queues[Q_BEFORE])
 
 
 @native
@@ -240,15 +308,15 @@ def store_cost(stream: i64, at: int, width: int) -> float:
 @native
 def memory(
     kind: int, stream: i64, at: int, start: float, m: f64, queues: f64, tags: i64, ages: i64,
-    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, event: int, width: int,
+    known: i64, size: int, ranges: i64, shares: f64, used: f64, out: f64, event: int, width: int, s: int,
 ) -> None:  # fmt: skip
     """An access to global or local memory: `out[0]` is when its operands are read, `out[1]` when its data is there."""
     lines = stream[at] & 65535
     waves = lshr(stream[at], 16) & 65535
-    begin = max(queues[2], start)
+    late = wait_before(queues, start)
+    begin = max(queues[Q_TAGS], start + late)
     cycles = unit_cycles(kind, stream, at, event, m)
     ready = begin + cycles + m[M_L1_LATENCY]
-    clock = int(begin)
     missed = 0
     cost = store_cost(stream, at, width) if kind == K_GLOBAL_STORE else 1.0
     rate = m[M_L2_BYTES]
@@ -272,7 +340,7 @@ def memory(
             )  # fmt: skip
             ready = max(ready, got + m[M_ATOMIC_LATENCY])
         else:
-            had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, clock)
+            had = lookup(tags, ages, int(m[M_L1_SETS]), int(m[M_L1_WAYS]), line, sectors, int(begin))
             came = int(m[M_L1_SETS]) * int(m[M_L1_WAYS]) + lshr(had, 4)
             want = sectors & ~had
             used[U_L1_SECTORS] = used[U_L1_SECTORS] + popc(sectors)
@@ -290,16 +358,16 @@ def memory(
     in_turn = 0.0
     if kind == K_GLOBAL_ATOMIC or kind == K_GLOBAL_REDUCE:
         in_turn = max(0.0, waves - 1.0) * m[M_ATOMIC_CYCLES]
-        queues[0] = queues[0] + in_turn
+        queues[Q_L2] = queues[Q_L2] + in_turn
     if kind == K_GLOBAL_STORE or kind == K_GLOBAL_REDUCE:  # none lets the next access pass before it has gone to L2
         cycles = max(cycles, used[U_L2_SHARE] - sent + in_turn)
-    queues[2] = begin + cycles
-    if missed and queues[0] - m[M_MISSES] > queues[2]:
-        queues[2] = queues[0] - m[M_MISSES]
-    if queues[1] - m[M_BACKLOG] > queues[0]:
-        queues[0] = queues[1] - m[M_BACKLOG]
-    out[0] = begin + cycles
-    out[1] = ready
+        queues[Q_NEAR] = max(queues[Q_NEAR], begin - m[M_ENTRY] * cycles)  # without room it stops all others
+    queues[Q_TAGS] = begin + cycles
+    hold_back(queues, missed, m)
+    own = 4 + s if kind == K_GLOBAL_LOAD else -1
+    words = min(cycles, max(1.0, float(waves)) * m[M_LINE_CYCLES])
+    out[0] = max(begin + cycles, words_through(queues, own, start, late, words, m))
+    out[1] = max(ready, out[0] + m[M_L1_LATENCY])
 
 
 @native
@@ -425,8 +493,10 @@ def near(
     if table[i + T_KIND] != K_MIO:
         waves = float(lshr(stream[at], 16) & 65535) * m[M_LINE_CYCLES]
         used[U_SHARED] = used[U_SHARED] + waves
-    begin = max(queues[2], now + 4.0)
-    queues[2] = begin + waves
+    served = max(through(queues, 0, now + 4.0, waves), one_after_the_other(queues, s, now + 4.0, waves, m))
+    begin = max(queues[Q_NEAR], served - waves)
+    queues[Q_NEAR] = begin
+    queues[Q_BEFORE] = waves * m[M_ONE_WAVE] * m[M_ENTRY]
     used[U_LSU] = used[U_LSU] + waves
     out[0] = begin + waves
     out[1] = begin + waves + table[i + T_LATENCY]
@@ -561,7 +631,7 @@ def bulk_copy(
     way = lshr(stream[at], 16) & 255
     word = stream[at + 1]
     moved = lshr(word, 20) & 16777215
-    begin = max(queues[3], now + m[M_BULK_START])
+    begin = max(queues[Q_BULK], now + m[M_BULK_START])
     ready = begin
     rate = m[M_BULK_BYTES] if m[M_L2_BYTES] >= m[M_L2_PORT] else m[M_L2_BYTES]
     store = max(1.0, m[M_STORE_BYTES] / m[M_BULK_STORE])
@@ -573,16 +643,16 @@ def bulk_copy(
         )  # fmt: skip
         begin += m[M_BULK_LINE]
         ready = max(ready, sent)
-    if queues[1] - m[M_BACKLOG] > queues[0]:
-        queues[0] = queues[1] - m[M_BACKLOG]
-    queues[3] = max(begin, queues[0] - m[M_BACKLOG])
+    if queues[Q_DRAM] - m[M_BACKLOG] > queues[Q_L2]:
+        queues[Q_L2] = queues[Q_DRAM] - m[M_BACKLOG]
+    queues[Q_BULK] = max(begin, queues[Q_L2] - m[M_BACKLOG])
     if way == BULK_STORE:
-        times[x + X_OPEN] = max(times[x + X_OPEN], queues[3])
+        times[x + X_OPEN] = max(times[x + X_OPEN], queues[Q_BULK])
         times[x + X_DRAINED] = max(times[x + X_DRAINED], ready)
         return
     if way == BULK_ACROSS:
         ready = begin + moved / m[M_BULK_BYTES] + m[M_ACROSS]
-        queues[3] = begin + moved / m[M_BULK_BYTES]
+        queues[Q_BULK] = begin + moved / m[M_BULK_BYTES]
     mark = find_mark(marks, warps[w + W_SLOT], word & 1048575)
     copies = lshr(word, 44)
     marks[mark + B_BYTES] = marks[mark + B_BYTES] - moved * copies
@@ -712,7 +782,8 @@ def issue(
         event = table[i + T_EVENT]
         width = table[i + T_WIDTH]
         memory(
-            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, event, width
+            kind, stream, at, now + 4.0, m, queues, tags, ages, known, size, ranges, shares, used, out, event, width,
+            s,
         )  # fmt: skip
         queued(s, m, rings, heads, out)
         operands = out[0]
@@ -949,7 +1020,7 @@ def simulate(
             now = max(now + 1.0, floor(run[Z_SOONEST] + 0.999))
         else:
             return -1.0
-    used[U_CYCLES] = max(run[Z_END], max(queues[0], queues[1]))
+    used[U_CYCLES] = max(run[Z_END], max(queues[Q_L2], queues[Q_DRAM]))
     used[U_DONE] = run[Z_FINISHED]
     used[U_L2_SHARE] = used[U_L2_SHARE] / used[U_CYCLES]
     used[U_DRAM_SHARE] = used[U_DRAM_SHARE] / used[U_CYCLES]

@@ -223,7 +223,7 @@ class _Run:
         self.found = found
         program, launch, resident, active = found.program, found.launch, found.resident, found.active
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(52)
+        m = np.zeros(54)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -240,6 +240,7 @@ class _Run:
         m[core.M_L1_WAYS] = 4
         m[core.M_L1_SETS] = max(1, l1 // _LINE // 4)
         m[core.M_BANK_WINDOW], m[core.M_LINE_CYCLES] = issue["bank_window"], memory["line_cycles"]
+        m[core.M_ENTRY], m[core.M_ONE_WAVE] = memory["l1_entry"], memory["one_wave"]
         m[core.M_BACKLOG], m[core.M_TAGS] = memory["backlog"], memory["tags"]
         m[core.M_MISSES] = max(1, l1) / l2  # L1 keeps a place for all that is to come
         m[core.M_RESIDENT], m[core.M_WARPS] = resident, launch.warps
@@ -282,7 +283,7 @@ class _Run:
             np.zeros(slots * core.WARP_WORDS, np.int64),
             np.zeros(slots * core.TIMES), np.zeros(found.resident * core.SLOT_WORDS, np.int64), self.m,
             np.zeros(4 * core.PIPES),
-            np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(4), np.zeros(cache, np.int64),
+            np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(core.QUEUES), np.zeros(cache, np.int64),
             np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges,
             found.shares, used, np.zeros(4),
             np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,

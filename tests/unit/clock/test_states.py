@@ -57,6 +57,25 @@ extern "C" __global__ void kernel(float* out, int n)
     if (s == 1.5f) *out = s;
 }
 """
+NEAR = 'asm volatile("ld.volatile.shared.f32 %0, [%1];" : "=f"({}) : "r"(near + {}) : "memory");'
+FAR = 'asm volatile("ld.global.f32 %0, [%1];" : "=f"({}) : "l"(p + far + {}) : "memory");'
+BEHIND = """\
+extern "C" __global__ void kernel(const float* p, float* out, int at, int step)
+{
+    __shared__ float tile[8192];
+    for (int k = threadIdx.x; k < 8192; k += blockDim.x) tile[k] = 0.0f;
+    __syncthreads();
+    const unsigned near = (unsigned)__cvta_generic_to_shared(tile) + threadIdx.x % 32 * step * 4;
+    const unsigned far = threadIdx.x % 32 * step;
+    float x[17] = {};
+    if (ALL || threadIdx.x < 32) { FIRST }
+    if (threadIdx.x >= blockDim.x - 32) { THEN }
+    if (x[16] == 1.5f) out[at] = 1.0f;
+    float s = 0.0f;
+    for (int k = 0; k < 16; ++k) s += x[k];
+    if (s == 1.5f) *out = s;
+}
+"""
 CAUSAL = """\
 extern "C" __global__ void kernel(float* p, int n)
 {
@@ -123,6 +142,34 @@ def test_reads_of_shared_memory_are_a_short_scoreboard() -> None:
     found = _timed(READERS, _launch(500, threads=1024))
     assert found.stalls[:, core.R_LONG].sum() == 0
     assert _share(found, core.R_SHORT) > 0.2
+
+
+def _behind(first: str, count: int, then: str, *, threads: int = 32) -> LaunchTime:
+    """`count` times one load, whose lanes all want one bank, by the first warp, then another one by the last; without
+    another one, all warps do the first."""
+    ahead = " ".join(first.format(f"x[{k}]", 4 * k) for k in range(count))
+    source = BEHIND.replace("FIRST", ahead).replace("THEN", then.format("x[16]", 64) if then else "")
+    source = source.replace("ALL", "0" if then else "1")
+    return _timed(source, _launch(0, 32, arrays=2, threads=threads))
+
+
+def test_a_load_from_shared_memory_passes_loads_that_wait_for_l1() -> None:
+    """`behind/ldg_32_lines_one_bank/lds`: 70 cycles behind none and behind eight, which take 256 cycles or more."""
+    alone, behind = (_behind(FAR, count, NEAR).stalls[:, core.R_SHORT].sum() for count in (0, 8))
+    assert behind < alone + 64
+
+
+def test_a_load_from_global_memory_does_not_wait_for_all_from_shared_memory() -> None:
+    """`behind/lds_one_bank/ldg`: as long behind eight as behind four, which take 256 cycles less."""
+    none, four, eight = (_behind(NEAR, count, FAR, threads=64).stalls[:, core.R_LONG].sum() for count in (0, 4, 8))
+    assert none < four <= eight < none + 200
+
+
+def test_words_of_a_bank_take_one_sub_core_longer_than_four() -> None:
+    """Thirty-two lanes want one bank: 64 cycles for a warp's loads alone, 32 where those of others overlap."""
+    for threads, cycles in ((32, 64), (512, 32)):
+        few, many = (_behind(NEAR, n, "", threads=threads).used[core.U_CYCLES] for n in (8, 16))
+        assert (many - few) / (8 * threads / 32) == pytest.approx(cycles, rel=0.1)
 
 
 def test_the_last_of_a_launch_is_followed_where_blocks_differ() -> None:
