@@ -60,8 +60,8 @@ def axes_table() -> str:
                 runs.us(runs.time_us(runs.predicted(kernel, square(1024)))),
             )
         )
-    head = ("kernel", ">sectors: load of A", ">load of B", ">store of C", ">loaded in all, n = 64", ">would do, of them",
-            ">predicted, n = 1024")  # fmt: skip
+    head = ("kernel", ">sectors: load of A", ">load of B", ">store of C", ">loaded in all, n = 64",
+            ">would do, of them", ">predicted, n = 1024")  # fmt: skip
     return runs.table(head, rows)
 
 

@@ -63,7 +63,6 @@ def test_refused(program, rng):
 
 @criterion(
     "A failed kernel is told",
-    about="RTE",
     weight=2,
     hint=[
         "When does the host learn that an assertion of the kernel failed?",

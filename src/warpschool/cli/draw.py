@@ -50,7 +50,7 @@ def _draw(output: Output, source: str, line: int, message: str, array: str, foun
 
 def draw_report(output: Output, report: KernelReport) -> None:
     """The report of one kernel: facts, source with counters, hazards, printed text."""
-    output.show((report.name, "bold"), ": ", report.title)
+    output.show((report.name, "bold"), f": {report.title}" if report.title else "")
     output.show(", ".join(f"{name} {value}" for name, value in kernel_facts(report).items()))
     for note in dict.fromkeys(launch.note for launch in report.launches if launch.note):
         output.show((note, "yellow"))

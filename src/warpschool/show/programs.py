@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -183,7 +185,8 @@ def counter_tables(report: ProgramReport) -> list[Table]:
 def compared(a: ProgramReport, b: ProgramReport, names: tuple[str, str]) -> list[Table]:
     """Kernels of two programs side by side: first their predicted times, then what they count otherwise.
 
-    Kernels of one name belong together; where both have a single one, these.
+    Kernels of one name belong together, whatever the parameters of their template are where there is one of each; where
+    both have a single one, these.
     """
     pairs = _paired(a, b)
     heads = ("kernel", *(f"{what}\n{name}" for what in ("launches", "time") for name in names))
@@ -209,10 +212,29 @@ def compared(a: ProgramReport, b: ProgramReport, names: tuple[str, str]) -> list
 
 def _paired(a: ProgramReport, b: ProgramReport) -> list[tuple[str, KernelUse | None, KernelUse | None]]:
     ours, theirs = ({use.kernel: use for use in report.kernels} for report in (a, b))
-    if len(ours) == len(theirs) == 1 and ours.keys() != theirs.keys():
-        (first,), (second,) = ours.values(), theirs.values()
-        return [(f"{first.kernel} / {second.kernel}", first, second)]
-    return [(name, ours.get(name), theirs.get(name)) for name in dict.fromkeys([*ours, *theirs])]
+    renamed = _renamed(list(ours), list(theirs))
+    pairs = []
+    for name, use in ours.items():
+        other = theirs.get(renamed.get(name, name))
+        pairs.append((name if other is None or other.kernel == name else f"{name} / {other.kernel}", use, other))
+    known = {*ours, *renamed.values()}
+    return [*pairs, *((name, None, use) for name, use in theirs.items() if name not in known)]
+
+
+def _renamed(ours: list[str], theirs: list[str]) -> dict[str, str]:
+    """Kernels of one program that belong to those of another under other names: other parameters of one template, or of
+    one function, or where each has one kernel alone."""
+    left = [[name for name in names if name not in others] for names, others in ((ours, theirs), (theirs, ours))]
+    if len(ours) == len(theirs) == 1 and left[0]:
+        return {ours[0]: theirs[0]}
+    found = [Counter(map(_bare, names)) for names in left]
+    alone = {_bare(name): name for name in left[1] if found[1][_bare(name)] == 1}
+    return {name: alone[_bare(name)] for name in left[0] if found[0][_bare(name)] == 1 and _bare(name) in alone}
+
+
+def _bare(kernel: str) -> str:
+    """A kernel's name without its result, the parameters of its template, and its arguments."""
+    return re.split(r"[<(]", kernel.replace("(anonymous namespace)::", ""), maxsplit=1)[0].rpartition(" ")[2]
 
 
 def _launches(count: int) -> str:
