@@ -91,10 +91,9 @@ not help: it is told at 2^21 at the latest, whatever the reference takes.
 @ENDLESS@
 
 `python benchmarks/endless.py` tries them anew: a loop without its step stays where it is, one without its condition
-walks out of its arrays. What a loop does until it is stopped takes a second or two. The rest is the compiler's and the
-simulator's translation, which a right kernel needs as well. Where an endless loop takes longest, the check of the
-reference itself takes about as long: of Lab 05's step 09, whose four variants are translated one by one, of the long
-kernels of Labs 07 and 10, and of Lab 16's step 09, where products of a warpgroup are followed.
+walks out of its arrays. What a loop does until it is stopped takes a second at most. The rest is the compiler's and the
+simulator's translation, which a right kernel needs as well: of Lab 05's step 09, whose four variants are translated one
+by one, of the long kernels of Lab 10, and of Lab 16's step 09, where products of a warpgroup are followed.
 
 Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
 which other programs hardly change, with a margin:
