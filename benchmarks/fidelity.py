@@ -7,8 +7,8 @@
     python benchmarks/fidelity.py again RECORD [--out FILE]     today's simulator against the GPU of a record, anywhere
 
 `plan FOLDER --record RECORD` leaves out the launches that a record has with the same PTX, and the report takes them
-from there: after a change of one kernel only that kernel needs a GPU, one of the record's kind. `--only NAME` does
-not even run the other cases on the simulator.
+from there: after a change of one kernel only that kernel needs a GPU, one with the same multiprocessors (H100 or H200).
+`--only NAME` does not even run the other cases on the simulator.
 
 `scripts/fidelity_page.py` makes a page of the docs from the report.
 """
@@ -200,8 +200,9 @@ def compare(folder: Path) -> dict:
 
     found = json.loads((folder / "chip.json").read_text())
     chip = {"device": found["name"], "driver": found["driver"]}
-    if plan["chip"] not in (None, chip):
-        raise SystemExit(f"the record is of {plan['chip']}, and this is {chip}: make the whole plan anew")
+    of_record = plan["chip"] or chip
+    if chip != of_record and not all(is_hopper(one["device"]) for one in (chip, of_record)):
+        raise SystemExit(f"the record is of {of_record}, and this is {chip}: make the whole plan anew")
     rows = []
     for entry in plan["order"]:
         if isinstance(entry, dict):
@@ -212,8 +213,13 @@ def compare(folder: Path) -> dict:
             row |= {"ptx": digest(plan["ptx"][launch["ptx"]]), "outputs": _outputs(launch, entry, stored, theirs)}
             if entry in counted:
                 row["counters"] = _compared(launch, counted[entry], chip["device"])
-            rows.append(row)
-    return {"what": "fidelity", **chip, "versions": plan["versions"], "launches": rows}
+            rows.append(row if chip == of_record else {**row, "device": chip["device"]})
+    return {"what": "fidelity", **of_record, "versions": plan["versions"], "launches": rows}
+
+
+def is_hopper(device: str) -> bool:
+    """Whether a GPU's multiprocessors are those of the GH100 die, which H100 and H200 share: they count the same."""
+    return any(name in device for name in ("H100", "H200"))
 
 
 def _compared(launch: dict, counted: Profiled, chip: str) -> dict[str, list]:

@@ -84,8 +84,9 @@ def costs_table() -> str:
                 f"{recorded[step].rate:.1f} TFLOP/s",
             )
         )
-    head = ("step", ">bytes of global memory an FMA", ">bytes of shared memory an FMA", ">load requests a warp's FMA",
-            ">FMA among the loop's instructions", ">measured, 4096 x 4096", ">which is")  # fmt: skip
+    head = ("step", ">bytes of global memory per FMA", ">bytes of shared memory per FMA",
+            ">load requests per FMA of a warp", ">FMA among the loop's instructions",
+            ">measured, 4096 x 4096", ">which is")  # fmt: skip
     return runs.table(head, rows)
 
 

@@ -45,8 +45,8 @@ def axes_table() -> str:
     """The given kernel and the reference: sectors of each request, of all, and predicted times."""
     rows = []
     for told, kernel in (
-        ("given: x along rows", runs.specimen(GIVEN)),
-        ("reference: x along columns", runs.contract(FIXED)),
+        ("given: x counts rows", runs.specimen(GIVEN)),
+        ("reference: x counts columns", runs.contract(FIXED)),
     ):
         c = runs.run(kernel, square(64)).counters
         each = [len(_worst(kernel, kind, array, square(64)).sectors) for kind, array in
@@ -60,8 +60,8 @@ def axes_table() -> str:
                 runs.us(runs.time_us(runs.predicted(kernel, square(1024)))),
             )
         )
-    head = ("kernel", ">sectors: load of A", ">load of B", ">store of C", ">loaded in all, n = 64", ">of them used",
-            ">predicted, n = 1024")  # fmt: skip
+    head = ("kernel", ">sectors: load of A", ">load of B", ">store of C", ">loaded in all, n = 64",
+            ">would do, of them", ">predicted, n = 1024")  # fmt: skip
     return runs.table(head, rows)
 
 
@@ -80,7 +80,7 @@ def widths_table() -> str:
                 runs.us(runs.time_us(runs.predicted(kernel, square(1024), constants={"BLOCK_X": width}))),
             )
         )
-    head = ("block", "a warp", ">sectors of a load", ">sectors of a store", ">predicted, n = 1024")
+    head = ("block, x by y", "a warp, x by y", ">sectors of a load", ">sectors of a store", ">predicted, n = 1024")
     return runs.table(head, rows)
 
 
@@ -122,7 +122,7 @@ def products_table() -> str:
                 f"{recorded[step].ratio:.2f}",
             )
         )
-    head = ("step", ">load sectors in excess", ">passes a warp's FMA", ">measured, n = 4096", ">of cuBLAS's speed")
+    head = ("step", ">load sectors in excess", ">passes per FMA of a warp", ">measured, n = 4096", ">of cuBLAS's speed")
     return runs.table(head, rows)
 
 

@@ -74,7 +74,7 @@ def pairs_table() -> str:
         rows.append((pad, f"{least:,}", f"{passes:,}", runs.us(runs.time_us(found))))
     row = recorded[PRODUCT]
     told = f"\n\n*Measured with PAD = 2 on an H200, n = 4096: {row.time_ms:.1f} ms, {row.ratio:.2f} of cuBLAS's speed.*"
-    head = (">PAD", ">passes at least, a block at n = 64", ">counted", ">predicted, n = 1024")
+    head = (">PAD", ">passes without conflicts, a block at n = 64", ">counted", ">predicted, n = 1024")
     return runs.table(head, rows) + told
 
 

@@ -43,8 +43,8 @@ def short(step: str) -> str:
 def costs_table() -> str:
     """Counts of each step, for each multiply-add."""
     lines = [
-        "| step | FMA among the loop's instructions | bytes of global memory an FMA | bytes of shared memory an FMA "
-        "| passes a warp's FMA | registers | warps on an SM |",
+        "| step | FMA among the loop's instructions | bytes of global memory per FMA | bytes of shared memory per FMA "
+        "| passes per FMA of a warp | registers | warps on an SM |",
         "|---|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for step in STEPS:

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, RED, svg
+from scripts.book_pictures import BLUE, BROWN, GREEN, ORANGE, PAPER, RED, svg
 
 from warpcourse.lab06_half_precision import PRECISIONS, Errors, errors, product, quantise, to_half
 from warpcourse.ladder import measure, measured
@@ -22,7 +22,7 @@ SHOWN = (
     "half, summed as half",
     "int8, a scale for each row",
 )
-COLOURS = dict(zip(SHOWN, (BLUE, GREEN, ORANGE, RED, GREY), strict=True))
+COLOURS = dict(zip(SHOWN, (BLUE, GREEN, ORANGE, RED, BROWN), strict=True))
 STEPS = ("lab05_work_per_thread/05_vectorized", f"{LAB}/01_half_storage", f"{LAB}/02_half2", f"{LAB}/04_gemm_int8")
 MISTAKES = tuple(
     f"{LAB}/{name}"
@@ -73,18 +73,19 @@ def errors_table() -> str:
 def errors_picture() -> str:
     """Worst errors against the number of products."""
     figure = Figure(figsize=(8.4, 3.4), layout="constrained", facecolor=PAPER)
-    markers = "osD^v"
+    markers, styles = "osD^v", ("-", "-", "--", "-", ":")
     for axes, (kind, told) in zip(
         figure.subplots(1, 2, sharey=True), (("well", "all terms positive"), ("ill", "terms that cancel")), strict=True
     ):
         axes.set_facecolor(PAPER)
-        for one, marker in zip(found_errors(kind), markers, strict=True):
-            axes.loglog(one.ks, one.worst, marker=marker, markersize=4, color=COLOURS[one.name], label=one.name)
+        for one, marker, style in zip(found_errors(kind), markers, styles, strict=True):
+            look = {"marker": marker, "markersize": 4, "color": COLOURS[one.name], "linestyle": style}
+            axes.loglog(one.ks, one.worst, label=one.name, **look)
         axes.set_xticks(KS, [f"{k:,}" for k in KS])
         axes.minorticks_off()
         axes.set(xlabel="products in a sum", title=told)
         axes.spines[["top", "right"]].set_visible(False)
-    figure.axes[0].set_ylabel("worst error, relative")
+    figure.axes[0].set_ylabel("largest error / root mean square")
     figure.axes[1].legend(frameon=False, fontsize=7, loc="lower right")
     return svg(figure, "lab06-errors")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
+from scripts.book_lab10 import PRODUCTS
 from scripts.book_pictures import BLUE, BROWN, GREY, ORANGE, PAPER, new_figure, svg
 
 from warpcourse.lab11_training.lab import training_network
@@ -37,8 +38,6 @@ MISTAKES = tuple(
         "08_bias_relu_pool/left_before_the_vote",
     )
 )
-PRODUCTS = {"conv1": 32 * 24 * 24 * 25, "conv2": 64 * 8 * 8 * 32 * 25, "fc1": 1024 * 128, "fc2": 128 * 10}
-"""for an image, by definition"""
 BACKWARD = {"fc_backward_weights": "weights", "fc_backward_data": "inputs", "conv_backward_filter": "weights",
             "conv_backward_data": "inputs"}  # fmt: skip
 
@@ -110,9 +109,9 @@ def arrows_picture() -> str:
         axes.text(x, 0.52, f"y = w x\n{part.forward:,.0f}", ha="center", va="bottom", fontsize=8, color=BLUE)
         axes.annotate("", (x, -1.0), (x, -0.35), arrowprops={"arrowstyle": "-|>", "color": ORANGE})
         axes.text(x, -1.05, f"dw: {part.weights:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
-        told = f"dx: {part.inputs:,.0f}" if part.inputs else "no dx"
-        axes.text(x, -1.35, told, ha="center", va="top", fontsize=8, color=BROWN)
-    axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.7, 1.1))
+        if part.inputs:  # below the arrow to the layer before
+            axes.text(x - 0.5, -0.35, f"dx: {part.inputs:,.0f}", ha="center", va="top", fontsize=8, color=BROWN)
+    axes.set(xlim=(-0.6, len(names) - 0.5), ylim=(-1.4, 1.1))
     return svg(figure, "lab11-arrows")
 
 

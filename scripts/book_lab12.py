@@ -93,7 +93,7 @@ def splits_table() -> str:
                 f"{2 * 9 * 49 * 512 * 512 / runs.time_us(found) * 1e-6:.1f} TFLOP/s",
             )
         )
-    head = (">parts", ">blocks", ">SMs with a block", ">predicted", "waits most for", ">which is")
+    head = (">parts", ">blocks", ">SMs with a block", ">predicted", "waits most for", ">speed")
     return runs.table(head, rows)
 
 
@@ -144,8 +144,8 @@ def layers_table() -> str:
                 f"{row['ratio']:.2f}",
             )
         )
-    head = ("layer", "channels", "filters", ">parts: in a block x of the grid", ">blocks", ">measured", ">TFLOP/s",
-            ">cuDNN", ">of cuDNN's time")  # fmt: skip
+    head = ("layer", "channels", "filters", ">parts in a block x copies of the grid", ">blocks",
+            ">measured", ">TFLOP/s", ">cuDNN", ">of cuDNN's time")  # fmt: skip
     return runs.table(head, rows)
 
 

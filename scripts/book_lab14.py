@@ -125,8 +125,8 @@ def solver_table() -> str:
                 runs.us(_total_ns(done) * 1e-3),
             )
         )
-    head = ("program", ">over the link", ">copied on the device", ">times the host waits", ">allocations",
-            ">predicted, first to last")  # fmt: skip
+    head = ("program", ">over the link", ">copied on the device", ">times the host waits between sweeps",
+            ">allocations", ">predicted, first to last")  # fmt: skip
     return runs.table(head, rows)
 
 

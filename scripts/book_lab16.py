@@ -42,7 +42,7 @@ def pairs_table() -> str:
     singles = [(score, 1.0) for score in (2.0, 0.0, 3.0, 1.0)]
     left, right = join(*singles[:2]), join(*singles[2:])
     steps = [("2", singles[0]), ("and 0", left), ("and 3", join(left, singles[2])),
-             ("and 1", join(join(left, singles[2]), singles[3])), ("halves: 3 and 1", right),
+             ("and 1", join(join(left, singles[2]), singles[3])), ("3 and 1 by themselves", right),
              ("(2 and 0) and (3 and 1)", join(left, right))]  # fmt: skip
     return runs.table(("parts", ">largest", ">sum"), [(told, f"{m:g}", f"{s:.3f}") for told, (m, s) in steps])
 
@@ -64,7 +64,7 @@ def bytes_table() -> str:
                     f"{c.fma_instructions / 1e6:.1f}",
                 )
             )
-    head = (">tokens", "step", ">asked for", ">stored", ">stored, in results", ">multiply-adds, millions")
+    head = (">tokens", "step", ">asked for", ">stored", ">stored, times the result's size", ">multiply-adds, millions")
     return runs.table(head, rows)
 
 

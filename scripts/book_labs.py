@@ -31,12 +31,13 @@ def mistake(path: str) -> tuple[str, str, str]:
 
 
 def mistakes_table(paths: Sequence[str]) -> str:
-    """Wrong kernels of tests/specimens with what is said of them."""
-    lines = ["| the kernel | verdict | the report |", "|---|---|---|"]
+    """Wrong kernels of tests/specimens, of which step they are, and what is said of them."""
+    lines = ["| step | the kernel | verdict | the report |", "|---|---|---|---|"]
     for path in paths:
         why, verdict, report = mistake(path)
+        step = Path(path).parts[-2][:2]
         report = " ".join(report.split()).replace("|", "\\|")
-        lines.append(f"| {why} | {verdict} | {report} |")
+        lines.append(f"| {step} | {why} | {verdict} | {report} |")
     return "\n".join(lines)
 
 

@@ -24,11 +24,24 @@ for, without a GPU. [How it works](../design/clock.md). No point of any grade de
 This page is written by `scripts/clock_page.py` from `benchmarks/results/clock_validation_h200.json`. That is
 made by `python benchmarks/clock/validate.py` from times and counters that `benchmarks/clock/record.py` took on an
 {device}, for the very cubins that the clock reads. Constants come from microbenchmarks (`benchmarks/clock/driver.py`,
-`benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels. The kernels in other styles
-(`benchmarks/clock/kernels`) were written when the model's structure stood, and changed nothing in it but for one
-instruction that it did not know. Labs 15 and 16 were recorded later and showed what was wrong or missing: exits that a
-guard and a condition decide together, halves that decide on ways, atomics of all multiprocessors at one line. These
-were mended by what the instructions mean and by rows of the microbenchmarks that were there, not by the times.
+`benchmarks/results/clock_h200.json`) and the data sheet; none is fitted to these kernels.
+
+## What it had seen
+
+The kernels in other styles (`benchmarks/clock/kernels`) were written when the model's structure stood. Their first
+comparison changed nothing in it but for one instruction that it did not know, `FRND`; that comparison alone was blind.
+Since then the model was extended and mended with the times, cycles and warp states of references and of these kernels
+known. Where predictions were off told where to look; what was put there comes from microbenchmarks, from what an
+instruction means, or from Nsight Compute's definitions:
+
+- asynchronous engines, caches of code, fences, and which cycles of a launch's start count as its own;
+- banks and tags of L1, lines that are on their way, sectors that lie anywhere, stores that drain, how deep queues are;
+- blocks that differ and the multiprocessor that ends last, exits that a guard and a condition decide together, halves
+  that decide on ways, divisions of unknown numbers, arrays that an earlier launch would have written;
+- atomics of all multiprocessors at one line, which showed with lab 15.
+
+The names of two waits were settled by what Nsight Compute says of references: reading the registers of an access to
+shared memory is a short scoreboard; a warp that is kept from its group's next product waits at a barrier.
 
 ## How far it is off
 
@@ -49,11 +62,22 @@ for flushed caches; times of a file's later launches with those for what the fir
 commonest one in the record itself.
 Of all launches {near}.
 
-What is known to be missing: loads that L1's banks hold up wait, on a GPU, mostly for their data, here for room in the
-queue before L1, which is as deep as `queue_ldg128` measures; where products of warpgroups and other work alternate, the
-GPU says "wait" of what is held up here by the tensor cores; the first touch of each line of constants ("IMC miss") is
-part of the launch's start here; partial sectors that one warp stores one after the other are gathered before L2
-(`own/segmented_scan`).
+What limits it, by cause:
+
+- Many waits are as long as another: of those that are confused, the column "near" has the ones that the record itself
+  puts within 5 %.
+- On a GPU, a load from shared memory passes loads from global memory that wait for L1, and waits for none of them
+  (`behind/*`); here they come in turn.
+- A first touch of constants costs 60 cycles for each 64 bytes of parameters, and 780 for each 256 bytes of others that
+  DRAM has (`first_parameters/*`, `first_constants/*`, line by line in `benchmarks/results/clock_h100.json`). Nsight
+  counts these as "IMC miss", in small launches up to a third of all warps' time; here they are part of the launch's
+  start.
+- By the clock, 17 to 19 loads of a sub-core find room before L1 (`stage/*`); here it is 16. In kernels whose loads
+  follow each other closely (`01_wmma_naive`, `01_naive`), Nsight counts most of what these wait as "long scoreboard",
+  not as "LG throttle"; why is not known.
+- Where products of warpgroups and other work alternate, the GPU says "wait", "membar" or "short scoreboard" of what is
+  held up here by the tensor cores.
+- Partial sectors that one warp stores one after the other are gathered before L2 (`own/segmented_scan`).
 
 ## By lab
 
@@ -102,12 +126,12 @@ The H100's file was written before its times were looked at: its own microbenchm
 
 {machines}
 
-All that stands above the H100's table is said of the H200. The others are **not validated here**: no prediction for
-them was compared with a time, and each one says so, as text, as JSON and on the command line. Their constants are
-from data sheets, white papers and NVIDIA's guides ("maker"), from what others measured ("published": Jia et al. 2019
-for Turing; Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of Accel-Sim; public
-notes on the RTX 4090), or "assumed": what nobody was found to say is taken from the H200, or worked out as its entry
-tells.
+Unless both are named, what stands above the H100's table is said of the H200. The others are **not validated here**:
+no prediction for them was compared with a time, and each one says so, as text, as JSON and on the command line. Their
+constants are from data sheets, white papers and NVIDIA's guides ("maker"), from what others measured ("published":
+Jia et al. 2019 for Turing; Abdelkhalik et al. 2022 for Ampere; reports of the topology tool MT4G; configurations of
+Accel-Sim; public notes on the RTX 4090), or "assumed": what nobody was found to say is taken from the H200, or worked
+out as its entry tells.
 Each constant's source stands in `src/warpschool/clock/machines/KEY.toml`.
 
 `python benchmarks/clock/machines_check.py` follows every reference on every machine: none is faster than the roofline

@@ -130,6 +130,12 @@ def _same_loads(counters: dict[str, list[float]]) -> bool:
     return wavefronts[0] - conflicts[0] == wavefronts[1] - conflicts[1]
 
 
+def _elsewhere(rows: list[dict[str, Any]]) -> str:
+    """Which launches were counted on another chip than the record's, whose multiprocessors are the same."""
+    chips = sorted({row["device"] for row in rows if "device" in row})
+    return "".join(f" {sum(row.get('device') == chip for row in rows)} were counted on an {chip}." for chip in chips)
+
+
 def page(found: dict[str, Any], hopper: dict[str, Any], fuzzed: dict[str, Any]) -> str:
     rows = found["launches"]
     small = sum(family["launches"] for family in hopper["families"].values())
@@ -142,7 +148,7 @@ def page(found: dict[str, Any], hopper: dict[str, Any], fuzzed: dict[str, Any]) 
         "`scripts/fidelity_page.py` writes this page from its record. Shared loads are counted as ptxas merges them "
         "(`src/ptxsim/analysis/merging.py`). Tensor cores add as a Hopper GPU does (`tensor_sums=\"hopper\"`). "
         f"{small} launches are small kernels of what came with Hopper, in a section of their own: they have "
-        "every shape and swizzle of wgmma, of which the course's references have few.", "",
+        f"every shape and swizzle of wgmma, of which the course's references have few.{_elsewhere(rows)}", "",
         "| kernels | launches | values compared | values that differ | global requests and sectors equal "
         "| shared requests of active lanes equal | bank conflicts equal |", "|---|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip

@@ -34,8 +34,8 @@ compiler, and no cache takes one's code for the other's.
 Results, races, out-of-bounds accesses and hints are judged with both. Registers, spills, occupancy and the clock need
 NVIDIA's assembler: with clang they are not known, a criterion that asks for them says "judged with NVRTC only" and
 shows no points, and the debugger shows PTX registers instead of variables. Textures can be fetched; surfaces,
-`<curand_kernel.h>` and CUB need NVRTC. Whole programs (lab 14) need Linux, and nvcc as NVIDIA's packages have it.
-Classes are graded on Linux, with either.
+`<curand_kernel.h>`, CUB and the rarer functions of packed bytes (`__vavgs4`) need NVRTC. Whole programs (lab 14) need
+Linux, and nvcc as NVIDIA's packages have it. Classes are graded on Linux, with either.
 
 `tour`, `check`, `lab`, `profile` and `debug` go through one room for what differs between systems, `ptxsim.system`:
 address space, limits, child processes, pipes, locks. On Windows that is VirtualAlloc and job objects. Two things are
@@ -178,7 +178,7 @@ def _row(name: str, row: dict[str, Any], first: dict[str, Any], release: dict[st
     cells = [
         where, _installs(system, release), tour, f"{accepted} of {len(steps)}", not_judged, f"{same} of {of}",
         f"{counted} of {of}", f"{memory} of {of}",
-        _told(row.get("specimens")), _told(_of_all_labs(row.get("fair", {}))), _told(row.get("suite")),
+        _told(row.get("specimens")), _of_all_labs(row.get("fair", {})), _told(row.get("suite")),
     ]  # fmt: skip
     return f"| {' | '.join(map(str, cells))} |"
 
@@ -187,8 +187,10 @@ def _told(tests: dict[str, int] | None) -> str:
     return ", ".join(f"{count} {word}" for word, count in sorted(tests.items())) if tests else "-"
 
 
-def _of_all_labs(tests: dict[str, dict[str, int]]) -> dict[str, int]:
-    return dict(sum(map(Counter, tests.values()), Counter[str]()))
+def _of_all_labs(tests: dict[str, dict[str, int]]) -> str:
+    """How many of all labs together, and which labs those are."""
+    told = _told(dict(sum(map(Counter, tests.values()), Counter[str]())))
+    return f"{told}, of {min(tests)} to {max(tests)}" if tests else told
 
 
 def _of_memory(step: dict[str, Any]) -> dict[str, int]:

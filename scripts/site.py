@@ -111,7 +111,8 @@ def prepare(source: Path, *, run: bool) -> None:
 
 
 _SOURCES = "## Sources\n"
-_PICTURE = re.compile(r"<!-- picture: ([\w-]+) -->")
+_PICTURE = re.compile(r"<!-- picture: ([\w-]+) -->(?:\n\*In motion: [^\n]*\*)?")
+"""Where a picture stands, and the line that says where else it is: for whoever reads the chapter as a file."""
 
 
 def _add_questions(lab: Lab, chapter: Path) -> None:

@@ -118,7 +118,7 @@ def inventory(course: Course, lab: Lab) -> Inventory:
     cells = read_notebook(lab.notebook).cells
     tasks = [cell for cell in cells if cell.metadata.get("nbgrader", {}).get("task")]
     return Inventory(
-        round(count(lab).words), len(told.split()), len(_PICTURE.findall(text + told)),
+        round(count(lab).words), len(told.split()), len(_PICTURE.findall(text)) + told.count("!["),
         sum(name.startswith(f"{lab.name[:5]}/") for name in pictures(course)), len(questions(lab, course)),
         len(lab.steps), len(_PREDICTED.findall(text)), len(case_names(course, lab.name)), sum(map(points_of, tasks)),
         sum(map(points_of, cells)),

@@ -28,6 +28,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1]), str(
 import cubins
 import engines
 import memory
+import stages
 import system
 import whole
 from arithmetic import arithmetic
@@ -50,9 +51,11 @@ def groups() -> tuple[dict[str, list[Kernel]], list[Row]]:
     everything = arithmetic()
     parts: list[tuple[str, list[Kernel], list[Row]]] = [
         ("arithmetic", everything.kernels, everything.rows), ("whole", whole.kernels(), []),
+        ("touched", stages.first_touches(), []),
         *((part.__name__, *part()) for part in (
             memory.shared_memory, memory.latencies, memory.first_level, memory.others, system.banks, system.queues,
             system.fetching, system.branches, system.bandwidths, system.warpgroups, engines.asynchronous,
+            stages.room, stages.order,
         )),
     ]  # fmt: skip
     for name, kernels, more in parts:
@@ -262,7 +265,7 @@ def _todo(bench: Bench) -> list[tuple[str, Measured]]:
         (row.name, functools.partial(lambda row: [bench.measure(row)], row)) for row in groups()[1]
     ]  # fmt: skip
     specials = {"launch/all": whole.launches, "block/all": whole.turnover, "l2_latency/all": whole.second_level,
-                "fetch/cold": whole.cold_fetch, "bulk/all": engines.copies, "box/all": engines.boxes,
+                "fetch/cold": whole.cold_fetch, "touched/all": stages.touched_first, "bulk/all": engines.copies, "box/all": engines.boxes,
                 "clock/all": whole.clocks}  # fmt: skip
     return found + [(name, functools.partial(special, bench)) for name, special in specials.items()]
 

@@ -111,14 +111,19 @@ class StepLimitExceeded(SimulationError):
     """A block ran more loop iterations than its budget: most likely an endless loop.
 
     `counted` is what the launch had done until then, by the counters' plain names; empty where nothing was counted.
+    `is_certain`: nothing leads out of the loop, so that no larger budget would be enough. `least_steps`: what the
+    launch needs at least, where that was known before it began.
     """
 
     def __init__(
         self, message: str, *, file: str = "", line: int = 0, next_step: str = "",
-        calls: Sequence[int] = (), counted: Mapping[str, int] | None = None,
+        calls: Sequence[int] = (), counted: Mapping[str, int] | None = None, is_certain: bool = False,
+        least_steps: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(message, file=file, line=line, next_step=next_step, calls=calls)
         self.counted = counted or {}
+        self.is_certain = is_certain
+        self.least_steps = least_steps
 
 
 class MemoryLimitExceeded(SimulationError):

@@ -222,7 +222,8 @@ class SimKernel:
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
         `handoffs`, with checks: keep what warps hand to each other through barrier objects. `tier` is "stencils", code
         that is made at once, "compiled", which runs several times faster, or "auto", which begins a long kernel with
-        the first and compiles it when its launches have taken a while; what comes out is the same. `doubled` names a
+        the first and compiles it when its launches have taken a while, or "brief", which begins so too and compiles no
+        long kernel: for launches that `step_limit` stops; what comes out is the same. `doubled` names a
         kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
         stores tells then whether it comes from them. `watch`, with checks: the record says what was done to these.
         A race that is suspected between blocks is looked into by a second run; `most_looks` says after how many of them
@@ -234,8 +235,8 @@ class SimKernel:
         terms = self.terms(grid, block, params, shared_bytes, cluster=cluster, cooperative=cooperative)
         if tensor_sums not in TENSOR_SUMS:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
-        if tier not in ("auto", "stencils", "compiled"):
-            raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, stencils, compiled")
+        if tier not in ("auto", "brief", "stencils", "compiled"):
+            raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, brief, stencils, compiled")
         if doubled and doubled not in DOUBLED:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
         kernel = self._with(doubled) if doubled else self

@@ -29,8 +29,8 @@ from warpschool.harness.launcher import Program, RunResult, random_inputs
 from warpschool.inspect.accesses import Trace, trace
 from warpschool.inspect.timing import benchmark, benchmark_host
 from warpschool.nn.session import Kernels
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted, own_contract
+from warpschool.show.bar import watched
 from warpschool.show.table import Table
 
 PREDICTED = "h200"

@@ -18,9 +18,9 @@ from warpschool.clock.prediction import Prediction
 from warpschool.contract import parse_contract
 from warpschool.course import Course, Step
 from warpschool.errors import ArgumentError, WarpschoolError
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted, own_contract
 from warpschool.recorded import results
+from warpschool.show.bar import watched
 from warpschool.show.table import Table
 from warpschool.suggest import did_you_mean
 

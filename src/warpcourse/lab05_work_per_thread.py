@@ -17,9 +17,9 @@ from warpschool import model
 from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.harness.launcher import Program, random_inputs
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted, own_contract
 from warpschool.recorded import results
+from warpschool.show.bar import watched
 from warpschool.show.table import Table, small_table
 
 

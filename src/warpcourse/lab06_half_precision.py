@@ -23,8 +23,8 @@ from warpschool.contract import parse_contract
 from warpschool.errors import ArgumentError
 from warpschool.harness.compare import tolerance_for
 from warpschool.harness.launcher import Program
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted, own_contract
+from warpschool.show.bar import watched
 from warpschool.show.figures import Picture
 from warpschool.show.table import Table, small_table
 

@@ -20,8 +20,8 @@ from warpschool.harness.launcher import Program
 from warpschool.model import GpuSpec
 from warpschool.nn import Convolution, pipelines
 from warpschool.nn.pipelines import Fft, product_flop, transform_flop
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted, own_contract, program
+from warpschool.show.bar import watched
 from warpschool.show.table import Table, small_table
 
 LAB = "lab08_convolution/"

@@ -202,7 +202,8 @@ def _draw_panel(axes: Axes, x: Sequence[int], series: Mapping[str, Sequence[floa
     for (label, values), colour, mark in zip(series.items(), _SERIES, "osD^v*", strict=False):
         heights = [np.nan if value is None else value for value in values]
         style = "-" if mark == "o" else "--"
-        axes.plot(range(len(x)), heights, style, marker=mark, color=colour, label=label)
+        named = label if any(value is not None for value in values) else "_"  # the legend names what is to be seen
+        axes.plot(range(len(x)), heights, style, marker=mark, color=colour, label=named)
     if min(known) > 0 and max(known) / min(known) > 20:
         axes.set_yscale("log")
     else:

@@ -24,6 +24,9 @@ def ratio(numerator: float, denominator: float) -> float:
     return math.inf if numerator else math.nan
 
 
+_NONE = {c.name: 0 for c in COUNTERS}
+
+
 class Counters(Mapping[str, int]):
     """The counts of one launch or one source line.
 
@@ -37,12 +40,12 @@ class Counters(Mapping[str, int]):
     measured = True
 
     def __init__(self, values: Mapping[str, int] | None = None, /, **by_name: int) -> None:
-        given: dict[str, int] = {}
+        counted = _NONE.copy()
         for name, value in {**(values or {}), **by_name}.items():
             if name not in BY_NAME:
                 raise ValueError(f"no counter is called {name!r}; ptxsim.counters.COUNTERS lists them all")
-            given[BY_NAME[name].name] = int(value)
-        object.__setattr__(self, "_values", {c.name: given.get(c.name, 0) for c in COUNTERS})
+            counted[BY_NAME[name].name] = int(value)
+        object.__setattr__(self, "_values", counted)
 
     # ---------------------------------------------------------------- mapping
 

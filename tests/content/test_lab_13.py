@@ -44,6 +44,8 @@ def test_a_choice_costs_a_byte_for_each_window():
 @pytest.mark.slow
 def test_the_notebooks_network_has_right_gradients_and_learns():
     step, x, label = lab.small_step(Kernels(device="sim"))
+    scores = lab.score_table(step, x, label)
+    assert len(scores.rows) == 2 and max(float(row[-1]) for row in scores.rows) < 1e-4
     table = lab.gradient_table(step, x, label)
     assert len(table.rows) == 16 and max(float(error) for row in table.rows for error in row[2:]) < 1e-3
     assert "Hazards: 0" in table.note

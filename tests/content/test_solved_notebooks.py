@@ -33,8 +33,6 @@ def skip_without_tools(lab):
 MOST_LINES, MOST_STEPS = 120_000, 2_500_000
 """Lines of LLVM text and steps of the simulator that one cell of a solved notebook may ask for: together about ten
 seconds of a quiet core. What a check's own process does is not among them."""
-TRAINING = {"lab11_training": (330_000, 9_000_000)}
-"""The same for a notebook with a cell that trains: sixty steps, of cheaper blocks."""
 
 
 def executed(notebook, folder, first=""):
@@ -77,8 +75,7 @@ def test_solved_notebook_runs_and_earns_every_point(lab, tmp_path):
             assert value_of(cell) == points_of(cell) and isinstance(value_of(cell), float), grade_id(cell)
     rows = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     assert len(rows) >= len(lab.steps), "nothing was counted"
-    most_lines, most_steps = TRAINING.get(lab.name, (MOST_LINES, MOST_STEPS))
-    assert not [row for row in rows if row["lines"] > most_lines or row["steps"] > most_steps], "a cell takes too long"
+    assert not [row for row in rows if row["lines"] > MOST_LINES or row["steps"] > MOST_STEPS], "a cell takes too long"
 
 
 @pytest.mark.slow

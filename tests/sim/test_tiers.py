@@ -126,7 +126,7 @@ def test_a_loop_without_end_is_told_the_same():
 
 def test_an_unknown_tier_is_refused():
     ptx = compile_cuda('extern "C" __global__ void k() {}').ptx
-    with pytest.raises(LaunchError, match="auto, stencils, compiled"):
+    with pytest.raises(LaunchError, match="auto, brief, stencils, compiled"):
         parse(ptx).kernel("k").launch(1, 1, b"", Memory(), tier="quick")
 
 
@@ -163,6 +163,13 @@ def test_a_short_launch_compiles_nothing(kernel):
     assert tiers.is_long(kernel.body)
     launched(kernel, 3)
     assert {options.outlined for _, options, _ in kernel.engine._built} == {True}
+
+
+def test_a_launch_that_is_to_be_brief_compiles_nothing_however_long_it_takes(kernel, monkeypatch):
+    monkeypatch.setattr(tiers, "_PATIENCE", 0.0)
+    values, _ = launched(kernel, 3000, tier="brief")
+    assert {options.outlined for _, options, _ in kernel.engine._built} == {True}
+    assert (values == launched(kernel, 3000, tier="compiled")[0]).all()
 
 
 def test_making_stencils_does_not_count_as_running_them(kernel, monkeypatch):

@@ -15,7 +15,6 @@ from ptxsim.limits import WARP
 
 _MOST_WAITING = 16 * L.ASYNC_RECORDS
 """Records of a cluster that are kept until it is over; of a longer one the first are judged before."""
-_LANES = np.arange(WARP, dtype=np.uint64)
 _WITH_LANES, _WITH_PLACES = (
     np.isin(np.arange(len(L.AsyncEvent)), kinds)
     for kinds in (
@@ -48,25 +47,33 @@ class Sequence:
 
     def digest(self, worker: L.WorkerState) -> bytes:
         """The same for clusters that did the same, wherever they stand in the grid and in memory."""
-        r, places = self.records, self._places()
-        kind, words, lanes = r["kind"], r["notice"]["words"], r["notice"]["lanes"]
-        told = [kind, r["warp"], r["rank"], r["mask"], words]
-        for which, values in ((_WITH_LANES[kind], lanes), (_WITH_PLACES[kind], places)):
-            taking_part = (r["mask"][which, None] >> _LANES & 1).astype(bool)
-            told.append(np.where(taking_part, values[which], 0))
+        r = self.records
+        kind = r["kind"]
+        told = [kind, r["warp"], r["rank"], r["mask"], r["notice"]["words"]]
+        with_lanes, with_places = r[_WITH_LANES[kind]], r[_WITH_PLACES[kind]]
+        told.append(np.where(_lanes_in(with_lanes), with_lanes["notice"]["lanes"], 0))
+        told.append(np.where(_lanes_in(with_places), _places(with_places), 0))
         shape = np.array([worker.shared_bytes, worker.shared_stride, *worker.cluster_size], np.uint64)
         return blake2b(b"".join(piece.tobytes() for piece in (shape, *told))).digest()
 
     def events(self) -> Iterator[tuple[int, int, int, Told]]:
         """(kind, warp, mask, what else is told), in order."""
-        r, places = self.records, self._places()
+        r, places = self.records, _places(self.records)
         plain = (r[name].tolist() for name in ("kind", "warp", "mask", "rank", "block"))
         words, lanes = r["notice"]["words"].tolist(), r["notice"]["lanes"]
         for k, (kind, warp, mask, rank, block) in enumerate(zip(*plain, strict=True)):
             yield kind, warp, mask, Told(rank, block, words[k], lanes[k], places[k])
 
-    def _places(self) -> npt.NDArray[np.int64]:
-        return (self.records["addresses"] - self.records["shared"][:, None]).view(np.int64)
+
+def _places(records: np.ndarray) -> npt.NDArray[np.int64]:
+    """Where each lane's object lies, counted from the block's shared memory."""
+    return (records["addresses"] - records["shared"][:, None]).view(np.int64)
+
+
+def _lanes_in(records: np.ndarray) -> npt.NDArray[np.bool_]:
+    """Which lanes are in the masks of records."""
+    masks = records["mask"].astype("<u4").view(np.uint8).reshape(-1, WARP // 8)
+    return np.unpackbits(masks, axis=1, bitorder="little").view(np.bool_)
 
 
 class Log:
@@ -101,7 +108,8 @@ class Log:
             self._judged.add(number)
 
     def _sequence(self, number: int) -> Sequence:
-        return Sequence(number, np.concatenate(self._waiting.pop(number)), number not in self._judged)
+        pieces = self._waiting.pop(number)
+        return Sequence(number, pieces[0] if len(pieces) == 1 else np.concatenate(pieces), number not in self._judged)
 
     def _take(self) -> Iterator[Sequence]:
         """Sorts the records by cluster, and makes room for others; a cluster is over when another begins in its place.
@@ -110,9 +118,9 @@ class Log:
         self._worker.record_count = 0
         numbers = fresh["resident"] // self._blocks
         begins = (fresh["kind"] == L.AsyncEvent.BLOCK) & (fresh["rank"] == 0)
-        for number in {*numbers.tolist()}:
+        for number in np.unique(numbers).tolist():
             own = numbers == number
-            mine, starts = fresh[own], np.flatnonzero(begins[own])
+            mine, starts = fresh if own.all() else fresh[own], np.flatnonzero(begins[own])
             for piece, is_new in zip(np.split(mine, starts), [False, *[True] * len(starts)], strict=True):
                 if is_new and self._waiting[number]:
                     yield self._sequence(number)

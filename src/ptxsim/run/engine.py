@@ -41,7 +41,7 @@ from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.loops import calls_at, endless_line, executions
+from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
 from ptxsim.run.ordering import WORKSPACE_BYTES
 from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
@@ -195,7 +195,7 @@ class Engine:
         block, options, wide_grid = key
         if key in self._built or tier == tiers.COMPILED or options.parted:
             return None
-        if tier == tiers.AUTO and not tiers.is_long(self.kernel):
+        if tier in (tiers.AUTO, tiers.BRIEF) and not tiers.is_long(self.kernel):
             return None
         if key not in self._promotions:
             compile_ = partial(self.build, block, options, wide_grid=wide_grid)
@@ -243,13 +243,14 @@ class Engine:
 
     def _refuse_giants(self, terms: Terms, step_limit: int) -> None:
         """Every warp takes a step at least: raise StepLimitExceeded for a grid that cannot come to its end."""
-        if terms.blocks * terms.warps > step_limit or terms.blocks > L.MOST_BLOCKS:
+        least = terms.blocks * terms.warps
+        if least > step_limit or terms.blocks > L.MOST_BLOCKS:
             raise StepLimitExceeded(
                 f"{self.kernel.name}: a launch of {terms.blocks:,} blocks of {terms.threads:,} threads is more than "
                 f"the {min(step_limit, L.MOST_BLOCKS):,} warps that this simulation may run",
                 next_step="Does the grid follow from the sizes? A GPU would run it, for a long time.",
-                file=self.file,
-            )
+                file=self.file, least_steps=least,
+            )  # fmt: skip
 
     def _parameter_block(self, code: Code, params: bytes, variables: Mapping[str, Allocation]) -> np.ndarray:
         """The parameters, followed by the addresses of the module variables that the kernel names."""
@@ -617,14 +618,16 @@ def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, blo
         counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
     totals = Counter(launch._counted(workers)[1])
     del totals["blocks"]
-    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals}
+    spent_at = int(fault.fault_site)
+    is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
+    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals, "is_certain": is_certain}
     if fault.started < setup.block_budget:
         return StepLimitExceeded(
             f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
             next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
-            line=int(fault.fault_site), **where,
+            line=spent_at, **where,
         )  # fmt: skip
-    line = endless_line(launch.unit.kernel.blocks, executions(counted), int(fault.fault_site))
+    line = endless_line(launch.unit.kernel.blocks, executions(counted), spent_at)
     return StepLimitExceeded(
         f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
         "most likely it never ends",

@@ -1,4 +1,7 @@
-"""Which loop of a nest does not come to its end: told from how often each block ran until the budget was spent."""
+"""Which loop of a nest does not come to its end: told from how often each block ran until the budget was spent.
+
+And whether that is certain: a loop that nothing leads out of needs no second look.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.codegen.translator import last_line
-from ptxsim.syntax.program import Block
+from ptxsim.syntax.program import Block, Return
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,24 @@ def endless_line(blocks: Sequence[Block], runs: Mapping[int, int], spent_at: int
         return runs[loop.head] / max(1, runs.get(outer.head if outer else 0, 1))
 
     return max(around, key=rounds).line or spent_at
+
+
+def never_ends(blocks: Sequence[Block], spent_at: int) -> bool:
+    """Whether a warp that goes back at the line `spent_at` can come to no end of its kernel, whatever it computes."""
+    heads = [s for b in blocks for s in b.successors if s <= b.index and _line(b) == spent_at]
+    return bool(heads) and not any(_may_end(blocks, head) for head in heads)
+
+
+def _may_end(blocks: Sequence[Block], start: int) -> bool:
+    """Whether an end of the kernel, a trap among them, can be reached from a block."""
+    seen, left = {start}, [start]
+    while left:
+        block = blocks[left.pop()]
+        if isinstance(block.terminator, Return) or any(i.opcode == "trap" for i in block.executed):
+            return True
+        left += [s for s in block.successors if s not in seen]
+        seen.update(block.successors)
+    return False
 
 
 def executions(counted: Iterable[tuple[Sequence[tuple[int, int]], np.ndarray]]) -> dict[int, int]:

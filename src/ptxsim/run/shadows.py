@@ -50,7 +50,10 @@ def _shows_a_store(shadow: np.ndarray) -> bool:
     for first in range(0, len(shadow), _PIECE):
         piece = shadow[first : first + _PIECE]
         if piece.any():
-            accessed, kind, before = accesses(piece)
-            if np.any(accessed & ((kind != L.READ) | (before & np.uint64(L.WROTE_BEFORE) != 0))):
+            other = piece & _WHAT_WAS_DONE != _READ_ONLY  # than reads alone; granules that nobody accessed, too
+            if other.any() and np.any(accesses(piece)[0] & other):
                 return True
     return False
+
+
+_WHAT_WAS_DONE, _READ_ONLY = np.uint64(3 << L.KIND_SHIFT | L.WROTE_BEFORE), np.uint64(L.READ << L.KIND_SHIFT)

@@ -19,7 +19,7 @@ from ptxsim.codegen.translation import weight_of
 from ptxsim.codegen.unit import Options
 from ptxsim.syntax.program import Kernel
 
-AUTO, STENCILS, COMPILED = TIERS = ("auto", "stencils", "compiled")
+AUTO, BRIEF, STENCILS, COMPILED = TIERS = ("auto", "brief", "stencils", "compiled")
 _SHORT = 150
 """PTX instructions of a kernel up to which it is compiled at once."""
 _COMPILING_S, _COMPILING_CHECKED_S = 4e-4, 8e-4

@@ -34,9 +34,9 @@ from warpschool.nn.layers import ConvolvePool, FullyConnected
 from warpschool.nn.network import FORMS, GPU_BATCH, Network, build, digits_layers, lenet5_layers
 from warpschool.nn.session import Kernels, Session
 from warpschool.nn.streams import ENGINES, StreamTimeline, TimedWork, Work, classify_in_parts, schedule
-from warpschool.notebook.bar import watched
 from warpschool.notebook.runs import is_accepted
 from warpschool.recorded import results
+from warpschool.show.bar import watched
 from warpschool.show.table import Table, small_table
 
 LAB = "lab10_lenet"

@@ -18,6 +18,7 @@ from warpschool.nn.session import Kernels
 from warpschool.nn.training import Sgd
 from warpschool.nn.vgg16 import TrainingStep, VggForm, reference
 from warpschool.recorded import results
+from warpschool.show.bar import watched
 from warpschool.show.table import Table, small_table
 
 LAB = "lab13_vgg16"
@@ -39,10 +40,33 @@ def small_step(kernels: Kernels, *, batch: int = 2, seed: int = 1) -> tuple[Trai
     return step, x, rng.integers(0, form.classes, batch).astype(np.int32)
 
 
+def score_table(step: TrainingStep, x: np.ndarray, label: np.ndarray) -> Table:
+    """Run the way there, from the images to the scores, and compare the scores of each image with float64."""
+    step.take(x, label)
+    _run(step, range(step.forward_calls), "kernels of the way there")
+    found, exact = step.fetch("fc3"), reference(step.form, step.parameters, x, label)
+    rows = []
+    for number, (mine, wanted) in enumerate(zip(found, exact.scores, strict=True), start=1):
+        error = np.abs(mine - wanted).max() / np.abs(wanted).max()
+        said = f"{error:.0e}" if np.isfinite(error) else "no result"
+        rows.append((f"image {number}", f"{wanted.min():+.3f} to {wanted.max():+.3f}", said))
+    note = f"The largest error of an image's {step.form.classes} scores, of the largest score."
+    return small_table(("", "scores in float64", "error"), rows, note)
+
+
+def _run(step: TrainingStep, calls: range, what: str) -> None:
+    """Run these calls of the step's graph, one after the other, with a bar: each is translated when it is met."""
+    for number in watched(calls, what):
+        step.session.run(slice(number, number + 1))
+
+
 def gradient_table(step: TrainingStep, x: np.ndarray, label: np.ndarray) -> Table:
     """Make one step and compare the gradients of every layer with float64: largest error, of the largest gradient."""
     before = step.parameters
-    loss = step(x, label)
+    step.take(x, label)
+    _run(step, range(len(step.graph.calls)), "kernels of a step")
+    step.update()
+    loss = step.mean_loss()
     exact = reference(step.form, before, x, label)
     found = step.gradients
     rows = []

@@ -301,6 +301,7 @@ class SimLoadedKernel:
                 order=options.order,
                 handoffs=options.handoffs,
                 doubled=options.doubled,
+                tier="brief" if options.brief else "auto",
                 **limits,
             )
         return _outcome(record, options)

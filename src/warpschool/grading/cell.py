@@ -14,6 +14,7 @@ from warpschool.grading.runner import check_and_remember, check_source
 from warpschool.grading.secret import secret_words
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness.source import Source, find_source
+from warpschool.show.bar import working
 from warpschool.show.page import show, show_text
 from warpschool.show.results import result_html
 
@@ -68,5 +69,6 @@ def _checked(step: Step, source: Source, device: str, seed: int | None) -> Resul
         if _grading.is_on:
             _results[key] = check_source(step, source, device=device, seed=seed, secret=_grading.secret)
         else:
-            _results[key] = check_and_remember(step, source, device=device, seed=seed)
+            with working(f"checking {step}"):
+                _results[key] = check_and_remember(step, source, device=device, seed=seed)
     return _results[key]

@@ -421,7 +421,7 @@ def state_of(step: Step, folder: Path | None = None) -> StepState:
         source = find_source(step, folder=folder)
     except WarpschoolError:
         return StepState(step.name, "no file")
-    if step.starter is not None and source.data == step.starter.read_bytes():
+    if _is_untouched(step, source):
         return StepState(step.name, "not started")
     result = last_result(step.name, source)
     if result is None:
@@ -430,13 +430,19 @@ def state_of(step: Step, folder: Path | None = None) -> StepState:
     return StepState(step.name, state, f"{result.score:g}/{result.max_score:g}")
 
 
+def _is_untouched(step: Step, source: Source) -> bool:
+    return step.starter is not None and source.data == step.starter.read_bytes()
+
+
 def hints_for(step: Step) -> tuple[dict[str, tuple[str, ...]], bool]:
     """(criterion -> its hints, whether they are for what the last check found wrong); before a check for everything.
 
-    A criterion that waits for others to be right has none of its own.
+    A criterion that waits for others to be right has none of its own. Of a starter as it was given a check says that
+    variables have no value yet, which helps nobody: its hints are those of before a check.
     """
     try:
-        result = last_result(step.name, find_source(step))
+        source = find_source(step)
+        result = None if _is_untouched(step, source) else last_result(step.name, source)
     except WarpschoolError:  # nobody has started
         result = None
     if result is None:

@@ -107,8 +107,9 @@ An instruction of a warp that computes takes a thirtieth of that, one that acces
 times as long; a followed box of a tensor takes two ms.
 """
 _COUNTED = (*_COSTS, "tensor_instructions")
-_WARPGROUP_COST = 1024
-"""The same for a matrix product of a warpgroup, in each of its warps: which bytes it reads is followed."""
+_WARPGROUP_PRODUCT, _WARPGROUP_COST = "wgmma.mma_async", 1024
+"""PTX's name of a matrix product of a warpgroup, and the same for it in each of its warps: which bytes it reads is
+followed."""
 
 
 def _work(counted: Mapping[str, int], *, in_warpgroups: bool = False) -> int:
@@ -178,13 +179,16 @@ class _Metered(Program):
     ) -> RunResult:  # fmt: skip
         """Run within what `ENDLESS_WORK` and `GENEROUS` allow; raises StepLimitExceeded as well as what `run` raises.
 
-        `reference_work` is asked only where a launch takes more than most do. After one endless loop the others get an
-        eighth of `ENDLESS_WORK`: a check is not made to wait for each of its criteria.
+        `reference_work` is asked only where a launch takes more than most do, in a loop that may end. After one endless
+        loop the others get an eighth of `ENDLESS_WORK`, and nothing long is compiled for them: a check is not made to
+        wait for each of its criteria.
         """
         left, launches = self._work.left, self._work.launches
         allowed = ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
         ptx = self.module.ptx
         a_turn = ptx.count(";") + _COSTS["bulk_copies"] * ptx.count("cp.async.bulk.tensor")
+        a_turn += _WARPGROUP_COST * ptx.count(_WARPGROUP_PRODUCT)
+        simulator = {**simulator, "brief": bool(self._work.endless_line)}
         steps = max(1, min(STEP_LIMIT, int(allowed // max(1, a_turn))))
         while True:
             try:
@@ -194,21 +198,21 @@ class _Metered(Program):
                     raise
                 self._work.left, self._work.launches = left, launches  # what ran before that launch runs again
                 done = self.worked(error.counted)
-                if done >= allowed and not self._work.endless_line:
+                if done >= allowed and not self._work.endless_line and not error.is_certain:
                     needed = reference_work()
                     allowed = max(_LEAST_GENEROUS * needed, min(GENEROUS * needed, MOST_ENDLESS_WORK))
-                if done >= allowed or steps == STEP_LIMIT:
+                if error.is_certain or done >= allowed or steps == STEP_LIMIT:
                     self._work.left = max(0, left - done)
                     self._work.endless_line = self._work.endless_line or error.line
                     raise
                 growth = min(_MOST_GROWTH, allowed // done + 1) if done else _GROWTH_UNKNOWN
-                steps = min(STEP_LIMIT, max(2, growth) * steps)
+                steps = min(STEP_LIMIT, max(error.least_steps, max(2, growth) * steps))
 
     def worked(self, counted: Mapping[str, int] | Counters) -> int:
         """`_work` of what this program has done."""
         if isinstance(counted, Counters):
             counted = {name: getattr(counted, name) for name in _COUNTED}
-        return _work(counted, in_warpgroups="wgmma.mma_async" in self.module.ptx)
+        return _work(counted, in_warpgroups=_WARPGROUP_PRODUCT in self.module.ptx)
 
     def _launch(
         self, launch: LaunchPlan, plan: Plan, arrays: Mapping[str, DeviceArray], simulator: Mapping[str, Any]

@@ -289,8 +289,9 @@ class InTraining:
 class Trainer(InTraining):
     """A network in training on one device; `parameters`: where to begin instead of at random weights.
 
-    `always_check`: let the simulator check every step for hazards, not the first alone. `queues`: how many kernels of a
-    step may run at once on a GPU, at most. Raises ArgumentError for layers that have no backward pass.
+    `always_check`: let the simulator check every step for hazards, not the first alone; `never_check`: none, since all
+    kernels were checked before. `queues`: how many kernels of a step may run at once on a GPU, at most. Raises
+    ArgumentError for layers that have no backward pass.
     """
 
     updater: Updater
@@ -298,7 +299,8 @@ class Trainer(InTraining):
     def __init__(
         self, layers: Sequence[Layer], kernels: Kernels, settings: Settings, *,
         parameters: Mapping[str, npt.ArrayLike] | None = None, image_shape: Sequence[int] = PIXELS,
-        dtype: npt.DTypeLike = np.float32, always_check: bool = False, queues: int = QUEUES,
+        dtype: npt.DTypeLike = np.float32, always_check: bool = False, never_check: bool = False,
+        queues: int = QUEUES,
     ) -> None:  # fmt: skip
         graph = build_training(layers, settings.batch, image_shape, dtype=dtype)
         start = parameters or first_parameters({n: p.shape for n, p in graph.places.items()}, settings.seed)
@@ -307,9 +309,11 @@ class Trainer(InTraining):
         super().__init__(graph, kernels, start, settings.optimizer, stream=self._stream, guarded=guarded)
         self.layers, self.kernels, self.settings = tuple(layers), kernels, settings
         self.image_shape = tuple(image_shape)
-        self._settled, self._always_check, self._queues = False, always_check, queues
+        self._settled, self._always_check, self._never_check, self._queues = False, always_check, never_check, queues
         self._recorded: Any = None
         self._testing: Session | None = None
+        if never_check and self.device.counts:
+            self._relax()
 
     # ---------------------------------------------------------------- a step
 
@@ -362,19 +366,25 @@ class Trainer(InTraining):
                     file=first.file, line=first.line, next_step="Check this kernel by itself: warpschool check STEP.",
                 )  # fmt: skip
             if self._settled:
-                self.session.relax()
-                self.updater.relax()
+                self._relax()
         elif self._stream is not None:
             self._recorded = record(self.session, self._stream, self._queues)
+
+    def _relax(self) -> None:
+        self._settled = True
+        self.session.relax()
+        self.updater.relax()
 
     # ---------------------------------------------------------------- a run
 
     def fit(
         self, train: Examples, *, test: Split | None = None, checkpoint: Path | None = None, every: int = 0,
         progress: bool = False, on_step: Callable[[int, float], None] | None = None,
-        on_epoch: Callable[[Epoch], None] | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None, epochs: range | None = None,
     ) -> list[Epoch]:  # fmt: skip
         """Train for all epochs and say what was seen in each; examples that fill no batch sit out an epoch.
+
+        `epochs`: which of them, counted from 0, for whoever trains in parts with this trainer.
 
         `checkpoint`: a file that is written after every epoch, and after every `every` steps; where it exists the run
         goes on from there, to the same numbers. Ctrl-C writes it, too. `on_step` gets the number of the step and the
@@ -387,7 +397,7 @@ class Trainer(InTraining):
         steps, stderr = self.settings.epochs * per_epoch, Console(stderr=True)
         with show_progress(steps, "training", unit="steps", shown=progress, console=stderr, transient=False) as bar:
             try:
-                for epoch in range(run.epoch, self.settings.epochs):
+                for epoch in range(run.epoch, self.settings.epochs) if epochs is None else epochs:
                     seconds = run.train_epoch(epoch, on_step, bar.reach)
                     seen = Epoch(
                         epoch=epoch + 1, loss=run.mean_loss(), rate=self.settings.rate(epoch), seconds=seconds,
@@ -413,6 +423,8 @@ class Trainer(InTraining):
         if self._testing is None:
             graph = build((*self.layers, Argmax()), size, self.image_shape)
             self._testing = Session(graph, self.kernels)
+            if self._never_check:
+                self._testing.relax()
         session, pixels = self._testing, split.pixels()
         session.load(self.parameters)
         found = []

@@ -318,10 +318,14 @@ class TrainingStep(InTraining):
 
     def __call__(self, x: npt.ArrayLike, label: npt.ArrayLike) -> float:
         """Make one step with a batch; returns its mean loss before the step."""
-        _set(self.session, "x", x)
-        _set(self.session, "label", label)
+        self.take(x, label)
         self.run()
         return self.mean_loss()
+
+    def take(self, x: npt.ArrayLike, label: npt.ArrayLike) -> None:
+        """Copy a batch to the device, for the calls that are run next."""
+        _set(self.session, "x", x)
+        _set(self.session, "label", label)
 
 
 def _set(session: Session, name: str, values: npt.ArrayLike) -> None:

@@ -36,8 +36,8 @@ from warpschool.grading.runner import state_of
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import given_sizes, random_inputs, run_kernel
 from warpschool.notebook import program_cases
-from warpschool.notebook.bar import watched
 from warpschool.notebook.program_cases import See
+from warpschool.show.bar import watched
 from warpschool.show.page import show_text
 from warpschool.show.questions import numbered
 from warpschool.suggest import did_you_mean

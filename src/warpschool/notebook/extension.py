@@ -19,6 +19,7 @@ from warpschool.harness.compare import Comparison
 from warpschool.harness.launcher import RunResult
 from warpschool.harness.source import Source, find_source, own_file_of, personal_copy
 from warpschool.notebook.cells import keep, normalised, remember
+from warpschool.show.bar import working
 from warpschool.show.kernels import launch_html, run_html
 from warpschool.show.page import escape, notebook_box, show, show_text
 from warpschool.show.results import compiled_html, failed_html, mismatch_exhibit, result_html
@@ -87,7 +88,8 @@ def _builds(step: str, name: str, source: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="warpschool-program-") as folder:
         try:
             cell = Source(source.encode(), name, "notebook cell")
-            built = build_program(cell, Path(folder), must=False, may_cache=True)
+            with working(f"building {step}"):  # with our runtime library, the first time on a machine
+                built = build_program(cell, Path(folder), must=False, may_cache=True)
         except WarpschoolError as error:
             show_text(str(error), failed=True)
             return False

@@ -242,6 +242,14 @@ def test_status_and_hint_follow_the_work(folder, monkeypatch):
     assert "nothing to hint at" in run("hint", "lab00/01").output
 
 
+def test_a_check_of_a_starter_as_it_was_given_takes_no_hint_away(folder, monkeypatch):
+    run("start", "mine")
+    monkeypatch.chdir(folder / "mine")
+    before = json.loads(run("hint", "lab00/03", "--json").stdout)["hints"]
+    assert run("check", "lab00/03").exit_code == FAILED
+    assert json.loads(run("hint", "lab00/03", "--json").stdout)["hints"] == before
+
+
 def _state() -> str:
     rows = json.loads(run("status", "--json").stdout)["steps"]
     return next(row["state"] for row in rows if row["step"] == SAXPY.name)

@@ -10,8 +10,10 @@ import sys
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import warpschool as ws
+from warpschool.cli.app import app
 from warpschool.compile import (
     CompileLimits,
     clang as clang_module,
@@ -76,6 +78,18 @@ def test_without_both_the_message_says_what_to_install(no_nvrtc, monkeypatch):
             find_compiler("clang")
     finally:
         find_clang.cache_clear()
+
+
+def test_a_check_without_the_compiler_that_was_asked_for_is_no_verdict(monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_COMPILER", "auto")  # the option sets it
+    monkeypatch.setattr(clang_module.importlib.util, "find_spec", lambda name: None)
+    find_clang.cache_clear()
+    try:
+        solution = Course.find().step("lab00_first_kernels/01_saxpy").solution
+        done = CliRunner().invoke(app, ["check", "lab00/01", "--kernel", str(solution), "--compiler", "clang"])
+    finally:
+        find_clang.cache_clear()
+    assert done.exit_code == 3 and "pip install 'warpschool[clang]'" in done.output and "SE" not in done.output
 
 
 def test_the_variable_and_the_argument_choose(monkeypatch):
@@ -283,6 +297,7 @@ PUTS = {
     PUT(__clz(v) + __ffs(v) * 100 + __popc(v) * 10000); PUT(__brev(v)); PUT(__mulhi(v << 20, -t << 18));
     PUT(__dp4a(v * 0x1020304, t * 0x2030405, 7)); PUT(__shfl_xor_sync(~0u, v, 5)); PUT(__shfl_up_sync(~0u, v, 3, 8));
     PUT(__ballot_sync(~0u, v > 3)); PUT(min(v, 3u) + max(-v, 2)); PUT(__float2int_rn(v * 0.37f)); PUT(v / 3 % 5);
+    PUT(__fns(v * 0x01040105, 0, t % 8 + 1)); PUT(__fns(v | 0x80000001, 31, -1 - t % 2));
     atomicAdd(out + 64 * 40 + t / 8, v); atomicMax(out + 64 * 40 + 10, v); atomicExch(out + 64 * 41 + t, v);
     atomicCAS(out + 64 * 41 + t, v, 5); atomicInc((unsigned *)out + 64 * 42, 20); atomicXor(out + 64 * 42 + 1, v * 3);
 """),

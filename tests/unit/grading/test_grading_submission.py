@@ -205,9 +205,24 @@ def test_a_launch_of_a_long_kernel_has_fewer_steps():
     assert found.verdict is Verdict.TLE and "its budget of" in found.seen
 
 
+def test_a_launch_of_many_warps_is_given_as_many_steps_at_once(monkeypatch):
+    monkeypatch.setattr(submission, "ENDLESS_WORK", 1 << 10)
+    kernel, limits = load(STEP), []
+    run = submission._Metered.run
+
+    def noted(program, *given, **options):
+        limits.append(options["step_limit"])
+        return run(program, *given, **options)
+
+    monkeypatch.setattr(submission._Metered, "run", noted)
+    sizes = {"n": 1 << 16}
+    kernel.run(sizes, kernel.inputs(sizes, np.random.default_rng(5)))
+    assert len(limits) == 2 and limits[0] < (1 << 16) // 32 <= limits[1]
+
+
 ENDLESS = {
     "arithmetic": "float s = 0; while (s < 3) s = s * 0.5f + 1; y[i] = s;",
-    "conflicts": "for (int k = 0; n; ++k) t[(threadIdx.x * 32 + k) % 64] += 1; y[i] = t[0];",
+    "conflicts": "for (int k = 0; !(t[0] > 3); ++k) t[(threadIdx.x * 32 + k) % 64] *= 0.5f; y[i] = t[0];",
     "scattered": "float s = 0; for (unsigned k = 0; s < 3; ++k) s = x[(threadIdx.x * 33 + k) % n]; y[i] = s;",
 }
 
@@ -223,6 +238,27 @@ def test_an_endless_loop_ends_by_what_its_turns_cost(kind):
     assert submission.ENDLESS_WORK <= submission._work(counted) <= 3 * submission.ENDLESS_WORK
     accesses = counted["shared_load_requests"] + counted["global_load_requests"]
     assert accesses < submission.ENDLESS_WORK // 4, "each of them counts several times"
+
+
+@pytest.mark.parametrize(("body", "is_certain"), [
+    ("for (int k = 0; k < n;) y[i] += x[k];", True),
+    ("for (int k = 0; k < n;) { y[i] += x[k]; if (y[i] == 12345) return; }", False),
+    ("for (int k = 0; k < n;) { y[i] += x[k]; if (y[i] == 12345) __trap(); }", False),
+    (ENDLESS["arithmetic"], False),
+])  # fmt: skip
+def test_a_loop_that_nothing_leads_out_of_is_judged_without_the_reference(body, is_certain):
+    kernel, asked = load(variant(body)), []
+
+    def reference() -> submission.Submission:
+        asked.append(body)
+        return load(STEP)
+
+    kernel.reference = reference
+    found = judgement(kernel.run, {"n": 64}, kernel.inputs({"n": 64}, np.random.default_rng(5)))
+    assert found.verdict is Verdict.TLE
+    assert not asked if is_certain else asked
+    again = judgement(kernel.run, {"n": 32}, kernel.inputs({"n": 32}, np.random.default_rng(5)))
+    assert again.verdict is Verdict.TLE and len(asked) <= 1
 
 
 def test_what_the_reference_takes_is_known_however_much_that_is(monkeypatch):

@@ -17,6 +17,11 @@ WARPSCHOOL_DEVICE unsigned int __byte_perm(unsigned int a, unsigned int b, unsig
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(selector));
   return result;
 }
+WARPSCHOOL_DEVICE unsigned int __fns(unsigned int mask, unsigned int base, int offset) {
+  unsigned int result;
+  asm("fns.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(mask), "r"(base), "r"(offset));
+  return result;
+}
 #define WARPSCHOOL_FUNNEL(name, direction, mode)                                                                       \
   WARPSCHOOL_DEVICE unsigned int name(unsigned int low, unsigned int high, unsigned int by) {                          \
     unsigned int result;                                                                                               \

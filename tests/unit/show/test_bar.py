@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from warpschool.notebook.bar import watched
+from warpschool.show.bar import watched, working
 
 
 class Place:
@@ -40,6 +40,23 @@ def test_a_notebook_sees_it_before_the_first_item_and_nothing_behind_the_last(pl
     assert seen == [("a", "tiles <T>: 0 of 2"), ("b", "tiles <T>: 1 of 2")]
     assert 'max="2" value="1" aria-label="tiles &lt;T&gt;"' in place.shown[1]["text/html"]
     assert place.shown[-1] == {"text/html": "", "text/plain": ""} and len(place.shown) == 3
+
+
+def test_nothing_stays_where_an_item_fails(place):
+    def fail():
+        for _ in watched((1, 2), "steps"):
+            raise ValueError
+
+    with pytest.raises(ValueError):
+        fail()
+    assert place.shown[-1]["text/html"] == ""
+
+
+def test_one_piece_of_work_has_a_bar_without_a_value(place):
+    with working("checking lab02/01"):
+        assert place.shown[-1]["text/plain"] == "checking lab02/01 …"
+        assert "<progress aria-label" in place.shown[-1]["text/html"]
+    assert place.shown[-1] == {"text/html": "", "text/plain": ""} and len(place.shown) == 2
 
 
 @pytest.mark.parametrize("shell", [None, SimpleNamespace()])
