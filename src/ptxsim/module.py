@@ -149,7 +149,7 @@ class SimKernel:
         self.module = module
         self.name = name
         self.body = build_kernel(module.program, name)
-        home = module.program.functions[name].home_file
+        home = module.program.functions[name].home_file or 1
         self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
         self._engine: Engine | None = None

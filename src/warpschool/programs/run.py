@@ -142,7 +142,7 @@ def make_report(
     text: Sequence[str] = ("", ""),
 ) -> ProgramReport:
     """The account of a program that has ended."""
-    session.finish(leaks=leaks)
+    session.finish(leaks=leaks, interrupted=interrupted)
     kernels, copies = session.clock.uses()
     return ProgramReport(
         status=status, notes=session.findings.told(), kernels=kernels, copies=copies, spans=tuple(session.clock.spans),

@@ -197,6 +197,8 @@ class Session:
         self._translated: dict[tuple[int, tuple[int, int, int]], int] = {}
         self._meets_host = False
         """whether a kernel that may still run has reason to share managed memory with the host"""
+        self._running: tuple[str, tuple[int, ...]] | None = None
+        """the kernel that runs, and where it was asked for"""
         self._unchecked_call = ""
         self._unchecked: tuple[tuple[Place, ...], dict[str, object]] | None = None
         self._ignored: dict[tuple[Place, ...], dict[str, object]] = {}
@@ -359,12 +361,15 @@ class Session:
         self.streams.begin(stream)
         watched = {piece.allocation.address: piece for piece in self._watched()}
         asked = _Launch((gx, gy, gz), (bx, by, bz), params, shared, (cx, cy, cz) if cx else None, bool(cooperative))
+        self._running = function.readable, callers
         try:
             self._afford(number, asked.block)
             record = self._outcome(number, asked, watched)
         except PtxsimError as problem:
             self._fail(problem, function, callers)
             return
+        finally:
+            self._running = None
         function.last = asked.grid, record.counters.get("warp_instructions", 0)
         self._work += function.last[1]
         if record.printed:
@@ -860,8 +865,11 @@ class Session:
         """Lets its memory go as soon as nobody else holds it, and not when circles are looked for."""
         self._run.clear()
 
-    def finish(self, *, leaks: bool) -> None:
+    def finish(self, *, leaks: bool, interrupted: bool = False) -> None:
         """What can be said only at the end."""
+        if interrupted and (running := self._running) is not None:
+            kernel, callers = running
+            self.findings.kernel("interrupted", kernel, self.launches, self.process.places(callers))
         if self._unchecked is not None:
             places, facts = self._unchecked
             kernel = str(facts.pop("kernel"))
