@@ -6,8 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scripts.book_pictures import PAPER, blues, draw_map, svg
+from matplotlib.patches import Rectangle
+from scripts import book_runs as runs
+from scripts.book_pictures import BLUE, ORANGE, PAPER, blues, draw_map, svg
 
 import warpschool as ws
 from warpcourse.lab08_convolution import LAYERS, operations
@@ -129,5 +132,37 @@ def reads_picture() -> str:
     return svg(figure, "lab08-reads")
 
 
+def unrolled() -> np.ndarray:
+    """Step 05's matrix for an image of 5 x 5 whose pixels are their own numbers, and windows of 3 x 3."""
+    size = {"BATCH": 1, "C": 1, "H": 5, "W": 5, "R": 3, "S": 3, "STRIDE": 1, "PAD": 0}
+    pixels = np.arange(25, dtype=np.float32).reshape(1, 1, 5, 5)
+    found = runs.run(_contract("05_im2col"), size, {"x": pixels}).outputs["cols"]
+    return np.asarray(found, dtype=np.int64).reshape(9, 9)
+
+
+def _draw_numbers(axes: Axes, numbers: np.ndarray, marked: int, told: str) -> None:
+    """A grid of pixels' numbers; one pixel is blue wherever it occurs."""
+    draw_map(axes, np.asarray(numbers == marked, dtype=np.int64), {1: f"{BLUE}55"})
+    for (row, col), number in np.ndenumerate(numbers):
+        axes.text(col + 0.5, row + 0.5, str(number), ha="center", va="center", fontsize=7)
+    axes.set(xticks=range(numbers.shape[1] + 1), yticks=range(numbers.shape[0] + 1), xticklabels=[], yticklabels=[])
+    axes.grid(visible=True, linewidth=0.4)
+    axes.tick_params(length=0)
+    axes.set_title(told, fontsize=9)
+
+
+def columns_picture() -> str:
+    """An image with a window, and the matrix that step 05 makes of it, with the window's column."""
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained", facecolor=PAPER)
+    image, matrix = figure.subplots(1, 2, width_ratios=(5, 9))
+    columns, place, middle = unrolled(), 5, 12  # the window in row 1, column 2 of the results
+    _draw_numbers(image, np.arange(25).reshape(5, 5), middle, "image: a window")
+    _draw_numbers(matrix, columns, middle, "matrix: a column for each window")
+    top, left = divmod(int(columns[0, place]), 5)
+    for axes, corner, width, height in ((image, (left, top), 3, 3), (matrix, (place, 0), 1, 9)):
+        axes.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=ORANGE, linewidth=2.0, clip_on=False))
+    return svg(figure, "lab08-columns")
+
+
 TABLES = {"counts": counts_table, "times": times_table, "costs": costs_table}
-IMAGES = {"lab08-reads.svg": reads_picture}
+IMAGES = {"lab08-reads.svg": reads_picture, "lab08-columns.svg": columns_picture}
