@@ -69,3 +69,20 @@ def test_sums_of_a_loop_are_the_one_nan():
     [oracle] = oracle_launch.launch(ptx, "k", (1,), (32,), loaded.copy()).arrays
     assert [hex(x) for x in ours] == [hex(x) for x in oracle]
     assert set(map(hex, ours[::2])) == {hex(ONE)}
+
+
+@pytest.mark.parametrize("options", [{}, {"tier": "stencils"}, {"parted": True}])
+def test_every_nan_is_widened_as_the_one(options):
+    """Seen on an H100: loaded ones, of either sign, and those of arithmetic."""
+    body = "ld.global.f32 %f1, [%d0]; cvt.f64.f32 %x1, %f1; st.global.f64 [%d2], %x1; ret;"
+    ptx = entry(
+        ".reg .f32 %f<2>; .reg .f64 %x<2>; .reg .b32 %r<2>; .reg .b64 %d<4>; mov.u32 %r1, %tid.x;"
+        "ld.param.u64 %d0, [from]; mad.wide.u32 %d0, %r1, 4, %d0; ld.param.u64 %d1, [out]; mad.wide.u32 %d2, %r1, 8, %d1;"
+        + body, params=".param .u64 from, .param .u64 out",
+    )  # fmt: skip
+    loaded = np.array([ODD, OTHER, ONE, 0xFFC00000, 0x7F800000, 0x3FC00000] + [0] * 26, np.uint32)
+    expected = [0x7FFFFFFFE0000000] * 4 + [0x7FF0000000000000, 0x3FF8000000000000] + [0] * 26
+    out = np.zeros(32, np.uint64)
+    ours = engine_launch.launch(ptx, "k", (1,), (32,), loaded, out.copy(), **options).arrays[1]
+    oracle = oracle_launch.launch(ptx, "k", (1,), (32,), loaded, out.copy()).arrays[1]
+    assert [hex(x) for x in ours] == [hex(x) for x in expected] == [hex(x) for x in oracle]

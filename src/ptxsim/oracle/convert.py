@@ -101,8 +101,18 @@ def _float_to_float(i: Instruction, x: np.ndarray, to: str, source: str) -> np.n
     if to == source and not first_of(i, *exact.INTEGER_MODES) and not i.has("sat") and not i.has("ftz"):
         return x
     wide = _integral(i, x.astype(np.float64))
-    result = wide if to == "f64" else narrow(wide, to, mode)
-    return _finite(i, finish_conversion(i, result, to), to)
+    result = finish_conversion(i, wide if to == "f64" else narrow(wide, to, mode), to)
+    return _with_wide_nan(result, source) if to == "f64" else _finite(i, result, to)
+
+
+WIDE_NAN = 0x7FFFFFFFE0000000
+"""0x7FFFFFFF of f32 as an f64."""
+
+
+def _with_wide_nan(x: np.ndarray, source: str) -> np.ndarray:
+    """Numbers of a narrower format as f64; a GPU widens every NaN as the one that its f32 arithmetic gives."""
+    nan = np.uint64(WIDE_NAN).view(np.float64)
+    return x if source == "f64" else np.where(np.isnan(x), nan, x)
 
 
 def _finite(i: Instruction, x: np.ndarray, to: str) -> np.ndarray:
