@@ -91,7 +91,7 @@ class RawModule:
     object. C++17 and CUDA's include folders are the default. `path` may stand in for `code`; headers beside it may be
     included then. Host code in the source is left out, `extern "C"` is not needed.
     `name_expressions` name the kernels of templates that are to be made ("k<float, 8>"), as in CuPy. `compiler` is
-    "nvrtc", "clang" or "auto" (see `warpschool.compile.find_compiler`).
+    "nvrtc", "clang" or "auto" (see `warpschool.compile.find_compiler`). `arch` says for which GPU: "sm_90a".
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class RawModule:
         self.name = name or (Path(path).name if path is not None else "kernel.cu")
         self.options = (options,) if isinstance(options, str) else tuple(options)
         self.constants = dict(constants or {})
-        self.arch = arch
+        self.arch = arch.replace("sm_", "compute_", 1)  # for a real GPU NVRTC would write no PTX
         self.compiler = compiler
         self.device = get_device(device)
         self.name_expressions = (name_expressions,) if isinstance(name_expressions, str) else tuple(name_expressions)

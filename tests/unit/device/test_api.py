@@ -334,3 +334,9 @@ def test_unknown_names_are_attribute_errors() -> None:
     assert all(hasattr(ws, name) for name in ws.__all__)
     for name in ("RawModule", "benchmark", "occupancy", "Counters", "compile_cuda"):
         assert getattr(ws, name).__name__ == name
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "compute_90a"])
+def test_a_module_takes_a_gpus_name_too(arch):
+    module = ws.RawModule(code='extern "C" __global__ void k(int* x) { *x = 1; }', device="sim", arch=arch)
+    assert ".target sm_90a" in module.ptx and module.get_function("k").name == "k"
