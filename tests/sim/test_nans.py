@@ -77,8 +77,8 @@ def test_every_nan_is_widened_as_the_one(options):
     body = "ld.global.f32 %f1, [%d0]; cvt.f64.f32 %x1, %f1; st.global.f64 [%d2], %x1; ret;"
     ptx = entry(
         ".reg .f32 %f<2>; .reg .f64 %x<2>; .reg .b32 %r<2>; .reg .b64 %d<4>; mov.u32 %r1, %tid.x;"
-        "ld.param.u64 %d0, [from]; mad.wide.u32 %d0, %r1, 4, %d0; ld.param.u64 %d1, [out]; mad.wide.u32 %d2, %r1, 8, %d1;"
-        + body, params=".param .u64 from, .param .u64 out",
+        "ld.param.u64 %d0, [from]; mad.wide.u32 %d0, %r1, 4, %d0;"
+        "ld.param.u64 %d1, [out]; mad.wide.u32 %d2, %r1, 8, %d1;" + body, params=".param .u64 from, .param .u64 out",
     )  # fmt: skip
     loaded = np.array([ODD, OTHER, ONE, 0xFFC00000, 0x7F800000, 0x3FC00000] + [0] * 26, np.uint32)
     expected = [0x7FFFFFFFE0000000] * 4 + [0x7FF0000000000000, 0x3FF8000000000000] + [0] * 26
