@@ -260,8 +260,7 @@ def _choices() -> str:
         f"set with the shortest prediction is the fastest of all in {int((ratios == 1).sum())} of them, within 5 % of "
         f"it in {found['close'] * 100:.0f} %, and takes {float(np.exp(np.log(ratios).mean())):.3f} of its time in the "
         "geometric mean. "
-        "*Usual tiles* are those of the reference as it stands. The ranking is of the model before loads from shared "
-        "memory passed others.\n\n" + table
+        "*Usual tiles* are those of the reference as it stands.\n\n" + table
     )
 
 
