@@ -21,7 +21,7 @@ def _ptx(source: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
-@pytest.mark.thinned(10)
+@pytest.mark.slow
 def test_long_kernels(kernel: LongKernel):
     ptx = _ptx(kernel.source, f"{kernel.name}.cu")
     found = [

@@ -196,6 +196,7 @@ def passed_on(wait: str, taken: str = "p[threadIdx.x]"):
 
 @pytest.mark.parametrize("wait", [VOLATILE, BY_ATOMICS, f"Int flag(*q); while (flag.load({RELAXED}) == 0) {{}}"])
 @pytest.mark.parametrize("taken", ["p[threadIdx.x]", "((volatile int*)p)[threadIdx.x]"])
+@pytest.mark.thinned(3)
 def test_data_read_behind_a_signal_without_a_fence_is_unordered(wait, taken):
     assert passed_on(wait, taken) == [("unordered", 5)]
 
@@ -207,6 +208,7 @@ def test_data_read_behind_a_signal_without_a_fence_is_unordered(wait, taken):
     f"if (threadIdx.x == 0) {VOLATILE} __syncthreads();",
     f"if (threadIdx.x % 32 == 0) {BY_ATOMICS} __syncwarp();",
 ])  # fmt: skip
+@pytest.mark.thinned(5)
 def test_data_that_was_acquired_is_not(wait):
     assert passed_on(wait) == []
 
@@ -216,6 +218,7 @@ def test_data_that_was_acquired_is_not(wait):
     f"Int(*q).store(threadIdx.x, {RELAXED});",
     "if (threadIdx.x < 32) atomicExch(q, threadIdx.x); else *(volatile int*)q = threadIdx.x;",
 ])  # fmt: skip
+@pytest.mark.thinned(3)
 def test_strong_stores_to_one_place_are_no_race(store):
     """Which of them stays is open, as it is of relaxed exchanges."""
     assert launched(store, np.zeros(1, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []

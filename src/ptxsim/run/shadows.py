@@ -56,4 +56,4 @@ def _shows_a_store(shadow: np.ndarray) -> bool:
     return False
 
 
-_WHAT_WAS_DONE, _READ_ONLY = np.uint64(3 << L.KIND_SHIFT | L.WROTE_BEFORE), np.uint64(L.READ << L.KIND_SHIFT)
+_WHAT_WAS_DONE, _READ_ONLY = np.uint64(3 << L.KIND_SHIFT | L.WROTE_BEFORE << 32), np.uint64(L.READ << L.KIND_SHIFT)

@@ -85,7 +85,7 @@ VERDICTS: Mapping[str, Verdict] = {
     "assert": Verdict.RTE, "trap": Verdict.RTE, "unchecked-launch": Verdict.LE, "impossible-launch": Verdict.LE,
     "ignored-error": Verdict.RTE,
     "unsupported-call": Verdict.RJ, "unsupported": Verdict.RJ, "endless": Verdict.TLE, "deadlock": Verdict.SYNC,
-    "prints-too-much": Verdict.OLE, "too-large": Verdict.MLE,
+    "prints-too-much": Verdict.OLE, "too-large": Verdict.MLE, "interrupted": Verdict.TLE,
 }  # fmt: skip
 """What a finding in a program means; those of kernels besides are hazards, which have theirs."""
 
