@@ -22,8 +22,8 @@ REPLACED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code
 """Options that choose what is chosen here, each with a value."""
 _DROPPED = ("-lcudart", "-lcudart_static", "--no-compress", "-lineinfo", "--generate-line-info", "-compress-mode")
 _NO_LINK = ("-c", "--compile", "-dc", "--device-c", "-dw", "-E", "--preprocess", "-ptx", "--ptx", "-cubin", "--cubin",
-            "-fatbin", "--fatbin", "-cuda", "--cuda", "-M", "-MM", "--generate-dependencies", "-lib", "--lib",
-            "-dlink", "--device-link")  # fmt: skip
+            "-fatbin", "--fatbin", "-cuda", "--cuda", "-M", "-MM", "--generate-dependencies", "-lib", "--lib")  # fmt: skip
+_LINKS_DEVICE = ("-dlink", "--device-link")
 _ASKING = ("--version", "-V", "--help", "-h", "--list-gpu-arch", "-arch-ls", "--list-gpu-code", "-code-ls")
 
 
@@ -38,6 +38,8 @@ def nvcc_command(words: Sequence[str], *, arch: str = DEFAULT_ARCH) -> list[str]
     if not any(word.endswith(".cu") or word in ("cu", "-dc", "--device-c") for word in words):
         headers = headers[:2] if any(word.endswith(SUFFIXES_OF_HOST) for word in words) else []
     command = [str(tools.nvcc), *object_options(tools, arch), *headers, *kept]
+    if any(word in _LINKS_DEVICE for word in words):  # else nvcc takes in NVIDIA's device runtime, which nobody links
+        return [*command, "-cudadevrt", "none"]
     if any(word in _NO_LINK for word in words):
         return command
     without_compiler = link_options(tools, runtime)[2:]

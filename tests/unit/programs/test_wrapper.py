@@ -26,6 +26,7 @@ def test_architectures_and_the_runtime_are_replaced():
     assert "-lwarpcudart" not in nvcc_command(["-c", "p.cu"])
     changed = [word for word in nvcc_command(["-c", "host.cpp"]) if word.startswith("-I") and "runtime" in word]
     assert changed and changed[0] in made  # cuda.h as it was, for host code too
+    assert nvcc_command(["-dlink", "a.o", "-o", "d.o"])[-2:] == ["-cudadevrt", "none"]
     assert nvcc_command(["--version"])[1:] == ["--version"]
 
 
@@ -44,3 +45,28 @@ def test_a_makefile_builds_a_program_of_two_objects(tmp_path):
     assert made.returncode == 0, made.stderr
     run = subprocess.run([tmp_path / "prog"], capture_output=True, text=True, timeout=120, env=dict(os.environ))
     assert (run.returncode, run.stdout, run.stderr) == (0, "42\n", "")
+
+
+@needs_tools
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")
+@pytest.mark.slow
+@pytest.mark.parametrize("separable", ["OFF", "ON"])
+def test_cmake_builds_a_program_of_two_files(tmp_path, separable):
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.18)\nproject(sum LANGUAGES CXX CUDA)\nadd_executable(sum main.cu other.cu)\n"
+        f"set_target_properties(sum PROPERTIES CUDA_STANDARD 17 CUDA_SEPARABLE_COMPILATION {separable})\n"
+    )
+    (tmp_path / "other.cu").write_text(
+        "__global__ void fill(int* x) { x[threadIdx.x] = 2 * threadIdx.x; }\nvoid run(int* x) { fill<<<1, 100>>>(x); }\n"
+    )
+    (tmp_path / "main.cu").write_text(
+        "#include <cstdio>\nvoid run(int* x);\nint main() {\n    int *d, h[100], sum = 0;\n    cudaMalloc(&d, sizeof h);\n"
+        "    run(d);\n    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n    cudaFree(d);\n"
+        '    for (int x : h) sum += x;\n    printf("%d\\n", sum);\n}\n'
+    )
+    compiler = f"-DCMAKE_CUDA_COMPILER={Path(sys.executable).with_name('warpschool-nvcc')}"
+    for command in (["-B", "build", compiler, "-DCMAKE_CUDA_ARCHITECTURES=80"], ["--build", "build"]):
+        done = subprocess.run(["cmake", *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    ran = subprocess.run(["build/sum"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout) == (0, "9900\n"), ran.stderr
