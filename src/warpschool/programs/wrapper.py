@@ -22,7 +22,8 @@ REPLACED = ("-gencode", "--generate-code", "-arch", "--gpu-architecture", "-code
 """Options that choose what is chosen here, each with a value."""
 _DROPPED = ("-lcudart", "-lcudart_static", "--no-compress", "-lineinfo", "--generate-line-info", "-compress-mode")
 _NO_LINK = ("-c", "--compile", "-dc", "--device-c", "-dw", "-E", "--preprocess", "-ptx", "--ptx", "-cubin", "--cubin",
-            "-fatbin", "--fatbin", "-cuda", "--cuda", "-M", "-MM", "--generate-dependencies", "-lib", "--lib")  # fmt: skip
+            "-fatbin", "--fatbin", "-cuda", "--cuda", "-M", "-MM", "--generate-dependencies", "-lib",
+            "--lib")  # fmt: skip
 _LINKS_DEVICE = ("-dlink", "--device-link")
 _ASKING = ("--version", "-V", "--help", "-h", "--list-gpu-arch", "-arch-ls", "--list-gpu-code", "-code-ls")
 

@@ -57,11 +57,12 @@ def test_cmake_builds_a_program_of_two_files(tmp_path, separable):
         f"set_target_properties(sum PROPERTIES CUDA_STANDARD 17 CUDA_SEPARABLE_COMPILATION {separable})\n"
     )
     (tmp_path / "other.cu").write_text(
-        "__global__ void fill(int* x) { x[threadIdx.x] = 2 * threadIdx.x; }\nvoid run(int* x) { fill<<<1, 100>>>(x); }\n"
+        "__global__ void fill(int* x) { x[threadIdx.x] = 2 * threadIdx.x; }\n"
+        "void run(int* x) { fill<<<1, 100>>>(x); }\n"
     )
     (tmp_path / "main.cu").write_text(
-        "#include <cstdio>\nvoid run(int* x);\nint main() {\n    int *d, h[100], sum = 0;\n    cudaMalloc(&d, sizeof h);\n"
-        "    run(d);\n    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n    cudaFree(d);\n"
+        "#include <cstdio>\nvoid run(int* x);\nint main() {\n    int *d, h[100], sum = 0;\n"
+        "    cudaMalloc(&d, sizeof h);\n    run(d);\n    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n    cudaFree(d);\n"
         '    for (int x : h) sum += x;\n    printf("%d\\n", sum);\n}\n'
     )
     compiler = f"-DCMAKE_CUDA_COMPILER={Path(sys.executable).with_name('warpschool-nvcc')}"
