@@ -62,8 +62,8 @@ def test_cmake_builds_a_program_of_two_files(tmp_path, separable):
     )
     (tmp_path / "main.cu").write_text(
         "#include <cstdio>\nvoid run(int* x);\nint main() {\n    int *d, h[100], sum = 0;\n"
-        "    cudaMalloc(&d, sizeof h);\n    run(d);\n    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n    cudaFree(d);\n"
-        '    for (int x : h) sum += x;\n    printf("%d\\n", sum);\n}\n'
+        "    cudaMalloc(&d, sizeof h);\n    run(d);\n    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);\n"
+        '    cudaFree(d);\n    for (int x : h) sum += x;\n    printf("%d\\n", sum);\n}\n'
     )
     compiler = f"-DCMAKE_CUDA_COMPILER={Path(sys.executable).with_name('warpschool-nvcc')}"
     for command in (["-B", "build", compiler, "-DCMAKE_CUDA_ARCHITECTURES=80"], ["--build", "build"]):
