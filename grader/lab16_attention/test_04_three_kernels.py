@@ -99,7 +99,7 @@ def test_race(kernel, rng):
         "if (causal && col0 > row0 + TS - 1) return;   and   end = min(N, row0 + TS)",
     ],
     counts="products, of doubles and halves too, at 256 tokens and at 96: at most those of the tiles of 32 x 32 up to "
-    "the diagonal, and 30 more for each score; sectors beyond those that the bytes fill, and bank conflicts: none; "
+    "the diagonal, and 40 more for each score; sectors beyond those that the bytes fill, and bank conflicts: none; "
     "barriers for each block: at most 2 for each tile of 32 keys, and 2; lanes at work in an instruction: at least 16",
 )
 def test_products(kernel, rng):
