@@ -25,15 +25,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import processor
+from judged import chosen_steps, keep
 from rich.console import Console
 from rich.progress import track
 
 from warpschool.authoring.mutants import Mutant, endless
-from warpschool.course import Course, Step
+from warpschool.course import Step
 from warpschool.grading import nursery
 from warpschool.grading.jobs import KernelJob
-from warpschool.grading.runner import code_hash, content_hash, library_versions
+from warpschool.grading.runner import code_hash, content_hash
 from warpschool.grading.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,19 +123,6 @@ def row(found: list[Tried]) -> dict[str, Any]:
     }
 
 
-def keep(path: Path, rows: dict[str, dict[str, Any]], each: int) -> None:
-    """Write the figures; those of steps that were not tried now stay."""
-    before = json.loads(path.read_text("utf-8"))["steps"] if path.is_file() else {}
-    merged = before | rows
-    order = [step.name for step in Course.find().steps()]
-    made = {
-        "each": each, "most_s": MOST_S, "processor": processor.name(),
-        "load_average": round(os.getloadavg()[2], 1), "versions": library_versions(),
-        "steps": {name: merged[name] for name in order if name in merged},
-    }  # fmt: skip
-    path.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("lab", nargs="*", help="a lab's or step's name or its beginning; all without")
@@ -144,8 +131,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what is known")
     options = parser.parse_args()
     os.nice(10 - min(10, os.nice(0)))
-    steps = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
-    steps = [step for step in steps if not options.lab or any(step.name.startswith(word) for word in options.lab)]
+    steps = chosen_steps(options.lab)
     nursery.open_for_good()  # as a class is graded
     over = 0
     for step in track(steps, description="endless loops", console=Console(stderr=True)):
@@ -153,7 +139,7 @@ def main() -> None:
         found = [known(mutant) for mutant in chosen(step, options.each)]
         if not found:
             continue
-        keep(options.json, {step.name: row(found)}, options.each)
+        keep(options.json, {step.name: row(found)}, each=options.each, most_s=MOST_S)
         for one in found:
             if one.cpu_s > MOST_S and one.verdict != str(Verdict.AC):
                 over += 1

@@ -12,20 +12,18 @@ step took more than `MOST_S` or was not accepted.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 from pathlib import Path
 from typing import Any
 
-import processor
+from judged import chosen_steps, keep
 from rich.console import Console
 from rich.progress import track
 
-from warpschool.course import Course, Step
+from warpschool.course import Step
 from warpschool.grading import nursery
 from warpschool.grading.jobs import BATCH_LIMITS, KernelJob
-from warpschool.grading.runner import library_versions
 from warpschool.grading.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,34 +47,20 @@ def _spent_s() -> float:
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) + nursery.spent_s()
 
 
-def keep(path: Path, rows: dict[str, dict[str, Any]]) -> None:
-    """Write the figures; those of steps that were not tried now stay."""
-    before = json.loads(path.read_text("utf-8"))["steps"] if path.is_file() else {}
-    merged = before | rows
-    order = [step.name for step in Course.find().steps()]
-    made = {
-        "most_s": MOST_S, "most_mb": BATCH_LIMITS.resident_bytes >> 20, "processor": processor.name(),
-        "load_average": round(os.getloadavg()[2], 1), "versions": library_versions(),
-        "steps": {name: merged[name] for name in order if name in merged},
-    }  # fmt: skip
-    path.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("lab", nargs="*", help="a lab's or step's name or its beginning; all without")
     parser.add_argument("--json", type=Path, default=RESULTS, help="where the figures go")
     options = parser.parse_args()
     os.nice(10 - min(10, os.nice(0)))
-    steps = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
-    steps = [step for step in steps if not options.lab or any(step.name.startswith(word) for word in options.lab)]
+    steps = chosen_steps(options.lab)
     nursery.open_for_good()  # as a class is graded
     amiss = 0
     for step in track(steps, description="right submissions", console=Console(stderr=True)):
         row = cost(step)
         if row["cpu_s"] > MOST_S:
             row = min(row, cost(step), key=lambda one: one["cpu_s"])
-        keep(options.json, {step.name: row})
+        keep(options.json, {step.name: row}, most_s=MOST_S, most_mb=BATCH_LIMITS.resident_bytes >> 20)
         if row["verdict"] != str(Verdict.AC) or row["cpu_s"] > MOST_S:
             amiss += 1
             print(f"{step.name}: {row['verdict']}, {row['cpu_s']} s", flush=True)

@@ -20,6 +20,7 @@ from ptxsim.codegen.floating import (
     two_sum,
     widen,
 )
+from ptxsim.codegen.nans import with_wide_nan
 from ptxsim.codegen.values import LLVM_TYPE, VALUES, ValueRow, bits_of, is_float, unsupported, value
 from ptxsim.syntax.program import FLOAT8_TYPES, WIDTH_BITS, Instruction, ResultPair, Vector
 
@@ -197,7 +198,7 @@ def _float_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) ->
     target = LLVM_TYPE[to]
     if WIDTH_BITS[to] > WIDTH_BITS[of]:
         x = widen(b, x, target)
-        x = _with_wide_nan(b, x) if to == "f64" else x
+        x = with_wide_nan(b, x) if to == "f64" else x
     elif WIDTH_BITS[to] < WIDTH_BITS[of]:
         x = rounded(b, x, target, direction(i))
     elif to != of:
@@ -210,16 +211,6 @@ def _float_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) ->
     if i.has("satfinite"):
         x = _finite(b, x)
     return saturate(b, x) if i.has("sat") else x
-
-
-WIDE_NAN = 0x7FFFFFFFE0000000
-"""0x7FFFFFFF of f32 as an f64: found on an H100."""
-
-
-def _with_wide_nan(b: Builder, x: IRValue) -> IRValue:
-    """A GPU widens every NaN as the one that its f32 arithmetic gives; the host keeps signs and payloads."""
-    bits = bits_of(b, x)
-    return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, WIDE_NAN), bits), x.type)
 
 
 def _finite(b: Builder, x: IRValue) -> IRValue:

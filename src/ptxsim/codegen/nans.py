@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable
 
 from ptxsim.codegen.emit import Builder, IRValue
 from ptxsim.codegen.floating import INFINITY, MAGNITUDE
-from ptxsim.codegen.values import VALUES
+from ptxsim.codegen.values import VALUES, bits_of
 from ptxsim.syntax.program import Immediate, Instruction, Kernel, Operand, Register
 
-CANONICAL_NAN = 0x7FFFFFFF
+CANONICAL_NAN, WIDE_NAN = 0x7FFFFFFF, 0x7FFFFFFFE0000000
+"""Of f32, and the same as an f64: found on an H100."""
 KEEPS_PAYLOADS = frozenset({"mov", "selp", "slct", "copysign"})
 """Operations that pass on a NaN as it is."""
 
@@ -76,3 +77,9 @@ def canonical_bits(b: Builder, bits: IRValue) -> IRValue:
     """An f32's bits with every NaN as a GPU writes it."""
     magnitude = b.and_const(bits, CANONICAL_NAN)
     return b.select(b.icmp("ugt", magnitude, b.like(bits, INFINITY["float"])), b.like(bits, CANONICAL_NAN), bits)
+
+
+def with_wide_nan(b: Builder, x: IRValue) -> IRValue:
+    """A narrower number as f64: a GPU widens every NaN as the one of its f32 arithmetic, the host as it is."""
+    bits = bits_of(b, x)
+    return b.bitcast(b.select(b.fcmp("uno", x, x), b.like(bits, WIDE_NAN), bits), x.type)

@@ -643,8 +643,7 @@ def bulk_copy(
         )  # fmt: skip
         begin += m[M_BULK_LINE]
         ready = max(ready, sent)
-    if queues[Q_DRAM] - m[M_BACKLOG] > queues[Q_L2]:
-        queues[Q_L2] = queues[Q_DRAM] - m[M_BACKLOG]
+    hold_back(queues, 0, m)
     queues[Q_BULK] = max(begin, queues[Q_L2] - m[M_BACKLOG])
     if way == BULK_STORE:
         times[x + X_OPEN] = max(times[x + X_OPEN], queues[Q_BULK])
