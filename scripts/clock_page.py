@@ -84,9 +84,11 @@ What limits it, by cause:
 - Where products of warpgroups and other work alternate, the GPU says "wait", "membar" or "short scoreboard" of what is
   held up here by the tensor cores.
 - Partial sectors that one warp stores one after the other are gathered before L2 (`own/segmented_scan`).
-- Multiply-adds of two warps of a sub-core, or one, take what pipe and banks take; those of three take 4/3 of it, of four
-  3/2 (`banks/*_N_per_sub_core`). Why is not known, and the model has none of it: products with many warps are told 5 to
-  15 % too fast.
+- Multiply-adds of one or two warps of a sub-core take what pipe and banks take; those of three take 4/3 of it, of four
+  3/2 (`banks/*_N_per_sub_core`). Why is not known, and the model has none of it: most products with so many warps are
+  told too fast.
+- Of stores and accesses to shared memory together the model knows too little (`together/*_and_stg128`: up to half the
+  time is missing).
 
 ## By lab
 
