@@ -85,10 +85,10 @@ def test_product_in_parts_is_right_without_hazards_and_bank_conflicts(tiles: tup
 
 
 def test_product_in_parts_errs_less() -> None:
-    sizes = {"POSITIONS": 1, "C": 512, "F": 64, "P": 128}
+    sizes = {"POSITIONS": 1, "C": 256, "F": 64, "P": 128}
     tiles = constant("TILES", "winograd.py")[-1]
     errors = []
-    for part in (32, 512):
+    for part in (32, 256):
         outputs, inputs, _ = _in_parts(sizes, tiles, part=part)
         expected = inputs["U"].astype(np.float64).transpose(0, 2, 1) @ inputs["V"]
         errors.append(np.square(outputs["M"] - expected).mean() ** 0.5)
