@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
+from ptxsim.analysis.effects import BY_MAPS, BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -50,6 +50,7 @@ from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads
 from ptxsim.syntax.program import RESERVED, Kernel
+from ptxsim.tensormap import maps_in
 from ptxsim.texture import bound
 
 _LEAST_BLOCK_BUDGET = 1 << 22
@@ -414,6 +415,12 @@ class Launching:
                 return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
             if root == BY_OBJECTS:
                 found |= {o.image.allocation.address: o.image.allocation for o in bound(memory) if o is not None}
+                continue
+            if root.startswith(BY_MAPS):
+                first, nbytes = map(int, root.split()[1:])
+                maps = maps_in(self.setup.params[first : first + nbytes].tobytes())
+                mapped = (memory.containing(m.address) for m in maps)
+                found |= {a.address: a for a in mapped if a is not None}
                 continue
             offset, name = _root(root)
             if offset is not None:
