@@ -254,7 +254,10 @@ class _Job:
         )
 
     def _cleared(self, text: str, name: str) -> str:
-        return cleared_source(text, name=name, folders=self.toolchain.folders, headers=self.headers)
+        toolchain = self.toolchain
+        return cleared_source(
+            text, name=name, folders=toolchain.folders, headers=self.headers, allowed=toolchain.allowed
+        )
 
     def _compile(self, code: str) -> dict[str, str]:
         headers = {name: self._cleared(text, name) for name, text in self.headers.items()}
@@ -311,8 +314,6 @@ class _Job:
         return text
 
     def _error(self, answer: Answer, log: str, archs: tuple[int, ...]) -> CompileError:
-        if "unsupported CUDA gpu architecture" in log:
-            return CompileError(f"this clang does not know {self.arch}", log=log)
         if "invalid value for --gpu-architecture" in log:
             prefix = self.arch.split("_")[0]
             known = ", ".join(f"{prefix}_{arch}" for arch in archs)
