@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyBboxPatch
-from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, svg
+from scripts.book_pictures import BLUE, GREEN, ORANGE, PAPER, arrow, box, svg
 
 B_T = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], float)
 G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
@@ -85,12 +84,8 @@ def _boxes(axes: Axes, group: str, numbers: Numbers, *, slopes: bool) -> None:
     x, heights = PLACES[group]
     first = 1 if group in "uvm" else 0
     for number, (y, value) in enumerate(zip(heights, numbers, strict=True), start=first):
-        corner = (x - _WIDE / 2, y - _HIGH / 2)
-        box = FancyBboxPatch(corner, _WIDE, _HIGH, boxstyle="round,pad=0,rounding_size=0.12", facecolor=PAPER,
-                             edgecolor=GREY, linewidth=1.0, zorder=3)  # fmt: skip
-        axes.add_patch(box)
         called = f"{'d' if slopes else ''}{group}{number}"
-        axes.text(x, y, f"{called} = {value:g}", ha="center", va="center", fontsize=8, zorder=4)
+        box(axes, (x, y), (_WIDE, _HIGH), f"{called} = {value:g}")
     told = _NAMES[group] if not slopes else f"slopes of\n{_NAMES[group].replace(chr(10), ' ')}"
     axes.text(x, heights[0] + 0.5, told, ha="center", va="bottom", fontsize=8, fontweight="bold")
 
@@ -100,8 +95,38 @@ def _arrow(
 ) -> None:
     (x0, heights0), (x1, heights1) = PLACES[start[0]], PLACES[end[0]]
     left, right = (x0 + _WIDE / 2, heights0[start[1]]), (x1 - _WIDE / 2, heights1[end[1]])
-    look = {"arrowstyle": "-|>", "color": colour or (BLUE if factor > 0 else ORANGE), "shrinkA": 1, "shrinkB": 1,
-            "linestyle": "-" if factor > 0 else (0, (4, 2)), "linewidth": 1.5 if abs(factor) == 1 else 0.8,
-            "mutation_scale": 9}  # fmt: skip
     at, to = (right, left) if reverse else (left, right)
-    axes.annotate("", xy=to, xytext=at, arrowprops=look)
+    sign = BLUE if factor > 0 else ORANGE
+    arrow(axes, at, to, colour or sign, dashed=factor < 0, thin=abs(factor) != 1)
+
+
+GIVEN = ((1, 1, 1, -3), (2, 0, 1, 5))
+"""Slopes of the pixels of two tiles, which begin two pixels apart."""
+
+
+def collect_picture() -> str:
+    """Two tiles that overlap, and who takes what of them."""
+    figure = Figure(figsize=(7.0, 2.9), layout="constrained", facecolor=PAPER)
+    axes = figure.subplots()
+    count, size = len(GIVEN), (0.8, 0.62)
+    pixels = 2 * count + 2
+    sums = [0] * pixels
+    for tile, slopes in enumerate(GIVEN):
+        y = 3.6 - 1.1 * tile
+        axes.text(-0.8, y, f"tile {tile} gives", ha="right", va="center", fontsize=8)
+        for place, slope in enumerate(slopes):
+            pixel = 2 * tile + place
+            sums[pixel] += slope
+            box(axes, (pixel, y), size, slope, colour=(BLUE, ORANGE)[tile])
+            beside = pixel + 0.4 * tile - 0.2
+            arrow(axes, (beside, y - size[1] / 2), (beside, 0.95), (BLUE, ORANGE)[tile], thin=True)
+    axes.text(-0.8, 0.6, "pixel gets", ha="right", va="center", fontsize=8)
+    for pixel, total in enumerate(sums):
+        box(axes, (pixel, 0.6), size, total)
+        axes.text(pixel, -0.05, f"d{pixel}", ha="center", va="center", fontsize=8)
+    for owner in range(pixels // 2):
+        axes.plot([2 * owner - 0.4, 2 * owner + 1.4], [-0.35, -0.35], color=GREEN, linewidth=2)
+        axes.text(2 * owner + 0.5, -0.7, f"thread {owner}'s", ha="center", va="center", fontsize=8)
+    axes.set(xlim=(-2.6, pixels - 0.3), ylim=(-1, 4.1))
+    axes.axis("off")
+    return svg(figure, "lab13-collect")

@@ -208,4 +208,5 @@ TABLES = {
     "layers": layers_table, "whole": whole_table, "back": back_table, "mixed": mixed_table,
     "parts": mixed_parts_table,
 }  # fmt: skip
-IMAGES = {"lab13-layers.svg": layers_picture, "lab13-back.svg": book_flow.back_picture}
+IMAGES = {"lab13-layers.svg": layers_picture, "lab13-back.svg": book_flow.back_picture,
+          "lab13-collect.svg": book_flow.collect_picture}  # fmt: skip
