@@ -1,4 +1,5 @@
-"""The figures of docs/learn/lab09.md: products and errors by tile size, overlapping tiles, what four kernels cost."""
+"""The figures of docs/learn/lab09.md: products and errors by tile size, F(2,3) in numbers, overlapping tiles, what four
+kernels cost."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 from matplotlib.figure import Figure
-from scripts import book_runs as runs
+from scripts import book_flow, book_runs as runs
 from scripts.book_pictures import PAPER, blues, draw_map, svg
 
 from warpcourse.lab09_winograd.lab import errors_by_tile
@@ -196,4 +197,4 @@ TABLES = {
     "products": products_table, "points": points_table, "forms": forms_table, "stages": stages_table,
     "times": times_table,
 }  # fmt: skip
-IMAGES = {"lab09-overlap.svg": overlap_picture}
+IMAGES = {"lab09-overlap.svg": overlap_picture, "lab09-flow.svg": book_flow.there_picture}
