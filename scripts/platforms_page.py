@@ -33,7 +33,7 @@ compiler, and no cache takes one's code for the other's.
 
 Results, races, out-of-bounds accesses and hints are judged with both. Registers, spills, occupancy and the clock need
 NVIDIA's assembler: with clang they are not known, a criterion that asks for them says "judged with NVRTC only" and
-shows no points, and the debugger shows PTX registers instead of variables. Textures can be fetched; surfaces,
+shows no points. The debugger shows lines and variables with both. Textures can be fetched; surfaces,
 `<curand_kernel.h>`, CUB and the rarer functions of packed bytes (`__vavgs4`) need NVRTC. Whole programs (lab 14) need
 Linux, and nvcc as NVIDIA's packages have it. Classes are graded on Linux, with either.
 

@@ -83,6 +83,10 @@ class Counts:
         passes = sum(len(np.unique(row[mask] // WORD_BYTES)) for row, mask in zip(address, active, strict=True))
         self.add_all("constant_load", line, requests=active.any(axis=1).sum(), passes=passes)
 
+    def local_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        """A load or store of `size` bytes per lane at `address` of its own memory, shape (warps, 32)."""
+        self.add(f"local_{kind}_requests", line, active.any(axis=1).sum())
+
     def shared_bytes(self, kind: str, line: int, active: np.ndarray, size: int) -> None:
         """What a shared load or store of `size` bytes per lane moves; `shared_access` counts its requests."""
         self.add(f"shared_{kind}_bytes", line, active.sum() * size)

@@ -165,6 +165,9 @@ class Watcher:
     def request(self, request: MemoryRequest) -> None:
         """A warp asks for global or shared memory."""
 
+    def local_store(self, warp: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        """Lanes `active` of a warp write `size` bytes at `address` of their own memory, both of shape (32,)."""
+
 
 def trace(
     kernel: SimKernel,
@@ -215,6 +218,12 @@ class _Told(Counts):
         if self.count:
             super().shared_access(kind, line, address, active, size)
         self.tell("shared", kind, line, address, active, size)
+
+    def local_access(self, kind: str, line: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        if self.count:
+            super().local_access(kind, line, address, active, size)
+        for row in np.flatnonzero(active.any(axis=1)) if kind == "store" else ():
+            self.watcher.local_store(int(self.warps[row]), address[row].astype(np.int64), active[row], size)
 
     def async_access(
         self, line: int, address: np.ndarray, to: np.ndarray, reading: np.ndarray, active: np.ndarray, size: int,

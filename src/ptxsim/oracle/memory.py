@@ -102,7 +102,7 @@ class Places:
             elif space == "shared":
                 self.count_shared(i, kind, mask)
             elif space == "local":
-                counts.add(f"local_{kind}_requests", line, mask.any(axis=1).sum())
+                counts.local_access(kind, line, self.address, mask, self.size)
 
     def count_shared(self, i: Instruction, kind: str, mask: np.ndarray) -> None:
         """Counts what the machine code asks for in place of this access (`merging`)."""

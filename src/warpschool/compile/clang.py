@@ -26,7 +26,7 @@ from ptxsim import system
 from warpschool.compile.processes import TOO_MUCH, Answer, Request, bare_environment
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import STANDARD
-from warpschool.errors import CompileLimitError, CompilerMissing
+from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
 INCLUDE = Path(__file__).with_name("clang_include")
 """Our own headers in CUDA's names."""
@@ -39,7 +39,7 @@ _FIXED = (
     *("-x", "cuda", "--cuda-device-only", "-S", "-o", "-", "-O3", "-gline-directives-only"),
     # One host for all: the sizes of `long` and of pointers, and so the PTX, are the same on every machine.
     "--target=x86_64-unknown-linux-gnu",
-    *("-nostdinc", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version", "--cuda-feature=+ptx80"),
+    *("-nostdinc", "-nocudainc", "-nocudalib", "-Wno-unknown-cuda-version"),
     "-fno-finite-loops",  # a loop without an end and without effects stays one
     *("-ffp-contract=fast", "-fno-exceptions", "-fno-rtti"),
     # NVRTC unrolls loops of a constant count that clang's own threshold leaves alone
@@ -52,6 +52,14 @@ _FIXED = (
     *("-Wuninitialized", "-Wunused-variable", "-Wno-nontrivial-memcall", "-Wno-pass-failed",
       "-Wno-unused-command-line-argument"),
 )
+
+_ARCHITECTURES = {
+    **dict.fromkeys(("75", "80", "86", "87", "89", "90", "90a"), 80),
+    "88": 90, "100": 86, "100a": 86, "103": 88, "103a": 88, "110": 90, "110a": 90,
+    "120": 87, "120a": 87, "121": 88, "121a": 88,
+}  # fmt: skip
+"""Those of NVRTC that this clang makes PTX for, and the version of PTX times 10 that it takes. Clang knows GPUs before
+compute 7.5 too, and 10.1: NVRTC 13 does not, and they have not what the course teaches."""
 
 _OPTIONS = (
     (r"--?use_fast_math", ("-fgpu-flush-denormals-to-zero", "-DWARPSCHOOL_FAST_MATH", "-DWARPSCHOOL_FTZ",
@@ -68,6 +76,8 @@ _OPTIONS = (
     (r"-U\s?(\w+)", (r"-U\1",)),
     (r"--pre-include=(.+)", ("-include", r"\1")),
     (r"--?(?:disable-warnings|w)", ("-w",)),
+    # DWARF of each variable, which stays in its place in local memory; no folder of this machine is in it
+    (r"--?device-debug|-G", ("-O0", "-g", "-ffile-compilation-dir=.")),
 )  # fmt: skip
 """NVRTC's options that `source.check_options` lets through, in clang's words; the others mean nothing to it, such as
 `--maxrregcount`, which ptxas obeys."""
@@ -86,7 +96,8 @@ class ClangToolchain:
     @property
     def identity(self) -> str:
         """What a cached result depends on, besides source, options and architecture."""
-        return f"clang of ziglang {self.package} build {self.build} headers {_headers_version()} flags {_FIXED}"
+        flags = f"{_FIXED} {_OPTIONS} {_ARCHITECTURES}"
+        return f"clang of ziglang {self.package} build {self.build} headers {_headers_version()} flags {flags}"
 
     @property
     def includes(self) -> tuple[Path, ...]:
@@ -96,6 +107,12 @@ class ClangToolchain:
     def folders(self) -> tuple[Path, ...]:
         """The folders of all headers that a source may include."""
         return self.includes
+
+    @property
+    def allowed(self) -> str:
+        """Which of CUDA's headers a source may include, in words."""
+        own = ", ".join(sorted(f"<{path.name}>" for path in INCLUDE.glob("*.h") if path.name != PRELUDE))
+        return f"For clang there are headers of warpschool's own: {own}. CUDA's others need NVRTC."
 
     @property
     def readable(self) -> tuple[Path, ...]:
@@ -144,15 +161,23 @@ def _headers_version() -> str:
 def compile_with_clang(toolchain: ClangToolchain, request: Request, arch: str, limits: CompileLimits) -> Answer:
     """Compile to PTX for a virtual architecture; the request's options are NVRTC's.
 
-    Raises CompileLimitError for processor time, memory, output past its limit and a compiler that crashed;
-    CompilerMissing for one that hangs, was killed from outside or cannot be started.
+    Raises CompileError for an architecture that there is none of; CompileLimitError for processor time, memory, output
+    past its limit and a compiler that crashed; CompilerMissing for one that hangs, was killed from outside or cannot
+    be started.
     """
+    if arch.removeprefix("compute_") not in _ARCHITECTURES:
+        known = ", ".join(f"compute_{number}" for number in sorted(_ARCHITECTURES, key=_by_number))
+        raise CompileError(f"this clang does not know {arch}; it knows {known}")
     with tempfile.TemporaryDirectory() as folder:
         for name, text in request.headers.items():
             path = Path(folder, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
         return _Compilation(toolchain, request, arch, limits, folder if request.headers else "").answer()
+
+
+def _by_number(architecture: str) -> tuple[int, str]:
+    return int(architecture.rstrip("a")), architecture
 
 
 class _Compilation:
@@ -198,7 +223,8 @@ class _Compilation:
 
     def _command(self) -> list[str]:
         """Clang's command line, behind that of the child which limits itself."""
-        wanted = [*_FIXED, f"--cuda-gpu-arch={self.arch.replace('compute_', 'sm_')}"]
+        number = self.arch.removeprefix("compute_")
+        wanted = [*_FIXED, f"--cuda-gpu-arch=sm_{number}", f"--cuda-feature=+ptx{_ARCHITECTURES[number]}"]
         for folder in self.toolchain.includes:
             wanted += ["-isystem", str(folder)]
         if self.folder:

@@ -40,6 +40,8 @@ from warpschool.errors import (
 if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
     from warpschool.compile.clang import ClangToolchain
 
+_STATE = "apart"
+"""The state in which NVRTC begins (`child`), of which its PTX is a function, too."""
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
 _EXPRESSION = re.compile(r"[\w:&*<>,()\s+-]+", re.ASCII)
@@ -229,7 +231,7 @@ class _Job:
         self.headers = {key: device_part(text, header=True) for key, text in headers_within(self.source).items()}
         texts = (device_part(self.source), self.source, *self.headers.values())
         identity = self.toolchain.identity
-        self.key = cache.content_key(*texts, self.name, arch, identity, *self.options, *self.expressions)
+        self.key = cache.content_key(_STATE, *texts, self.name, arch, identity, *self.options, *self.expressions)
 
     def run(self) -> Compiled:
         code = self._cleared(device_part(self.source), self.name)
@@ -254,7 +256,10 @@ class _Job:
         )
 
     def _cleared(self, text: str, name: str) -> str:
-        return cleared_source(text, name=name, folders=self.toolchain.folders, headers=self.headers)
+        toolchain = self.toolchain
+        return cleared_source(
+            text, name=name, folders=toolchain.folders, headers=self.headers, allowed=toolchain.allowed
+        )
 
     def _compile(self, code: str) -> dict[str, str]:
         headers = {name: self._cleared(text, name) for name, text in self.headers.items()}
@@ -311,8 +316,6 @@ class _Job:
         return text
 
     def _error(self, answer: Answer, log: str, archs: tuple[int, ...]) -> CompileError:
-        if "unsupported CUDA gpu architecture" in log:
-            return CompileError(f"this clang does not know {self.arch}", log=log)
         if "invalid value for --gpu-architecture" in log:
             prefix = self.arch.split("_")[0]
             known = ", ".join(f"{prefix}_{arch}" for arch in archs)

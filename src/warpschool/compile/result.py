@@ -189,9 +189,13 @@ def at_include(found: tuple[Diagnostic, ...], *, name: str, source: str) -> tupl
     if first is None or not first.file.startswith("<") or is_instance:
         return found
     folder = first.file[1:].split("/")[0].rstrip(">")
-    for number, text in enumerate(source.split("\n"), start=1):
+    lines = source.split("\n")
+    for number, text in enumerate(lines, start=1):
         if (match := _INCLUDE.match(text)) and match["header"].split("/")[0] == folder:
             said = f"<{match['header']}> does not compile in a kernel file, which is compiled for the device alone"
+            above = re.findall(r"^\s*#\s*define\s+(\w+)", "\n".join(lines[: number - 1]), re.MULTILINE)
+            if above:
+                said += f", or not with its names defined as something else: {', '.join(above[:MAX_NOTES])}"
             return (Diagnostic(name, number, text.find("#") + 1, "error", said, text), *found)
     return found
 

@@ -199,10 +199,13 @@ _FREE_OPTIONS = re.compile(
 )
 
 
-def cleared_source(source: str, *, name: str, folders: Sequence[Path], headers: Container[str] = ()) -> str:
+def cleared_source(
+    source: str, *, name: str, folders: Sequence[Path], headers: Container[str] = (), allowed: str = ""
+) -> str:
     """The copy of a normalised source that the compiler may see: comments blanked, every include allowed.
 
-    `headers` are names that may be included as well: the compiler is given their texts.
+    `headers` are names that may be included as well: the compiler is given their texts. `allowed` says in words what
+    the folders have.
 
     Raises PolicyError for an include that reaches outside `folders`, a computed include, `#line` and the time of day;
     CompileError for a harmless header that does not exist on the device.
@@ -220,7 +223,7 @@ def cleared_source(source: str, *, name: str, folders: Sequence[Path], headers: 
             raise _refusal(source, name, view.place(match.start("word")), match["word"], _NO_CLOCK)
         for match in _DIRECTIVE.finditer(view.text):
             where = view.place(match.start("word"))
-            _check_include(source, name, where, match["word"], match["rest"], folders, headers)
+            _check_include(source, name, where, match["word"], match["rest"], folders, headers, allowed)
     return code
 
 
@@ -238,8 +241,9 @@ def _can_paste_the_hour(code: str) -> bool:
 
 
 def _check_include(
-    source: str, name: str, offset: int, word: str, rest: str, folders: Iterable[Path], headers: Container[str]
-) -> None:
+    source: str, name: str, offset: int, word: str, rest: str, folders: Iterable[Path], headers: Container[str],
+    allowed: str,
+) -> None:  # fmt: skip
     if word != "include":
         raise _refusal(source, name, offset, word, (f"#{word} is not allowed", _CUDA_ONLY))
     operand = _OPERAND.match(rest)
@@ -253,7 +257,7 @@ def _check_include(
         raise _refusal(source, name, offset, word, (f'"{header}" is outside CUDA\'s include folders', _CUDA_ONLY))
     if not any((folder / header).is_file() for folder in folders):
         found = _diagnostic(source, name, offset, f'there is no header "{header}" for device code', word=header)
-        raise CompileError(str(found), diagnostics=(found,), next_step=_ADVICE.get(header, _CUDA_ONLY))
+        raise CompileError(str(found), diagnostics=(found,), next_step=_ADVICE.get(header, allowed or _CUDA_ONLY))
 
 
 # ---------------------------------------------------------------- names of standard headers

@@ -39,6 +39,8 @@ class Toolchain:
     origin: str
 
     name = "nvrtc"
+    allowed = ""
+    """What a source may include, in words, where that is less than all of CUDA's headers."""
 
     @property
     def identity(self) -> str:

@@ -116,8 +116,20 @@ def test_each_compiler_has_its_own_place_in_the_cache(monkeypatch):
 def test_both_targets_and_an_unknown_one():
     assert ".target sm_80" in compile_cuda(KERNEL, compiler="clang").ptx
     assert ".target sm_90a" in compile_cuda(KERNEL, compiler="clang", arch="compute_90a").ptx
-    with pytest.raises(CompileError, match="does not know compute_33"):
-        compile_cuda(KERNEL, compiler="clang", arch="compute_33")
+    for unknown in ("compute_33", "compute_20", "compute_999"):  # clang itself would take the second
+        with pytest.raises(CompileError, match=rf"not know {unknown}; it knows compute_75, compute_80, compute_86,"):
+            compile_cuda(KERNEL, compiler="clang", arch=unknown)
+
+
+@needs_clang
+@pytest.mark.parametrize("number", ["75", "88", "90", "100a", "103", "110", "120", "121"])
+def test_gpus_of_every_generation_have_code_that_runs(number):
+    """Newer ones need a newer version of PTX, each its own."""
+    module = ws.RawModule(code=KERNEL, device="sim", compiler="clang", arch=f"compute_{number}")
+    assert f".target sm_{number}\n" in module.ptx
+    x = module.device.asarray(np.arange(5, dtype=np.float32))
+    module.get_function("scale")((1,), (32,), (x, np.int32(5)))
+    assert module.device.asnumpy(x).tolist() == [0, 2, 4, 6, 8]
 
 
 @needs_clang
@@ -166,6 +178,13 @@ def test_errors_stand_on_the_students_line():
     (found,) = caught.value.diagnostics
     assert (found.file, found.line, found.severity) == ("k.cu", 5, "error")
     assert found.text[found.column - 1] == "y" and str(found) in str(caught.value)
+
+
+@needs_clang
+def test_a_header_that_is_not_among_ours_says_which_are():
+    with pytest.raises(CompileError, match=r'k\.cu:1: error: there is no header "cudaGL\.h"') as caught:
+        compile_cuda("#include <cudaGL.h>\n" + KERNEL, compiler="clang", name="k.cu")
+    assert "<cuda_fp16.h>" in caught.value.next_step and "NVRTC" in caught.value.next_step
 
 
 @needs_clang
@@ -233,6 +252,25 @@ def test_registers_are_not_known_and_nothing_stands_in_for_them():
         resource_usage(KERNEL, compiler="clang")
     with pytest.raises(CompilerLacks):
         compile_cuda(KERNEL, arch="sm_90", compiler="clang")
+
+
+@needs_clang
+def test_the_debugger_shows_lines_and_variables(monkeypatch):
+    """A variable is in local memory there, and has no value before the first one is written, be it what was there."""
+    monkeypatch.setenv("WARPSCHOOL_COMPILER", "clang")
+    recording = ws.trace(
+        "// Entry: count(int y[n] out, int n)\n// Launch: count block=(32) grid=(1)\n"
+        'extern "C" __global__ void count(int* y, int n)\n{\n'
+        "    int from = -1;\n    for (int k = 0; k < 3; ++k) {\n        from += k;\n    }\n"
+        "    y[threadIdx.x] = from;\n}\n",
+        {"n": 32},
+    )
+    assert not recording.note
+    assert [step.line for step in recording.steps if step.line > 4] == [5, *[6, 7] * 3, 6, 9, 10]
+    at = {line: recording.at([step.line for step in recording.steps].index(line)) for line in (5, 6, 9)}
+    assert not at[5]["from"].defined.any()
+    assert at[6]["from"].defined.all() and (at[6]["from"].array == -1).all(), "the bytes of memory that nobody wrote"
+    assert (at[9]["from"].array == 2).all()
 
 
 @needs_clang

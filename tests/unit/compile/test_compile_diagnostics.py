@@ -64,8 +64,9 @@ def test_notes_say_where_a_template_was_used_and_overloads_do_not_fill_the_scree
 
 
 def test_an_error_inside_a_header_names_the_header():
-    error = errors_of('#include <cudaGL.h>\nextern "C" __global__ void f() {}\n')
-    assert error.diagnostics[0].file in ("<cudaGL.h>", "<cuda.h>")
+    """Here because the file gives one of its names another meaning."""
+    error = errors_of('#define matrix_a 1\n#include <mma.h>\nextern "C" __global__ void f() {}\n')
+    assert {d.file for d in error.diagnostics} & {"<crt/mma.h>", "<mma.h>"}, "NVIDIA's, and ours, which clang reads"
     assert "/site-packages/" not in str(error)
 
 

@@ -135,7 +135,7 @@ def test_next_steps_over_functions_and_out_leaves_them(split):
     debugger = Debugger(split)
     debugger.execute("break 19")
     debugger.execute("continue")
-    assert debugger.execute("step").data["line"] in (5, 7)
+    assert debugger.execute("step").data["line"] in (5, 6, 7), "its name is NVRTC's first line, its brace clang's"
     assert "in twice" in debugger.execute("where").text
     debugger.execute("step")
     assert "value" in debugger.execute("locals").text
@@ -143,7 +143,7 @@ def test_next_steps_over_functions_and_out_leaves_them(split):
     back = debugger.execute("out").data["line"]
     assert back in (19, 21)
     debugger.execute("reverse")
-    assert debugger.execute("next").data["line"] not in (5, 7, 8)
+    assert debugger.execute("next").data["line"] not in (5, 6, 7, 8)
 
 
 def test_shared_memory_has_its_declared_shape(split):

@@ -24,6 +24,7 @@ MOST_STEPS = 50_000
 EXITED = -1
 Changes = tuple[np.ndarray, np.ndarray]
 """Offsets of bytes, and the bytes that are there afterwards."""
+_NOTHING = np.zeros(0, np.int64)
 
 
 class RecordingFull(Exception):
@@ -53,18 +54,21 @@ class _Open(_Begun):
     copy: str
     touched: set[str] = field(default_factory=set)
     accesses: list[WarpRequest] = field(default_factory=list)
+    stored: list[np.ndarray] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
 class LineStep(_Begun):
     """What a warp did on `line`, with the lanes `active` (bool of shape (32,)).
 
-    `registers`, `shared` and `local` are what was there afterwards.
+    `registers`, `shared` and `local` are what was there afterwards; `stored` are the bytes of local memory, by their
+    flat offset, that were written, also those that held the same before.
     """
 
     registers: dict[str, np.ndarray]
     shared: Changes
     local: Changes
+    stored: np.ndarray
     accesses: tuple[WarpRequest, ...]
 
     @property
@@ -126,6 +130,14 @@ class StepRecorder(Watcher):
         if self._open is not None and request.warp == self.warp:
             self._open.accesses.append(WarpRequest(**vars(request)))
 
+    def local_store(self, warp: int, address: np.ndarray, active: np.ndarray, size: int) -> None:
+        """Lanes write their own memory; what lies outside of it ends the run."""
+        length = self.local.shape[1]
+        inside = active & (address >= 0) & (address + size <= length)
+        if self._open is not None and warp == self.warp and inside.any():
+            first = (np.flatnonzero(inside) * length + address[inside])[:, None]
+            self._open.stored.append((first + np.arange(size)).ravel())
+
     # ---------------------------------------------------------------- steps
 
     def _start(self, line: int, active: np.ndarray, i: Any, copy: str) -> None:
@@ -157,9 +169,10 @@ class StepRecorder(Watcher):
         registers = {name: self._state.registers[name][self.warp].copy() for name in step.touched}
         shared = _changes(self._shared_now, self._state.shared)
         local = _changes(self._local_now, self._state.local[self.warp])
+        stored = np.unique(np.concatenate(step.stored)) if step.stored else _NOTHING
         self.steps.append(
             LineStep(
-                step.line, step.function, step.active, step.places, step.copies, registers, shared, local,
+                step.line, step.function, step.active, step.places, step.copies, registers, shared, local, stored,
                 tuple(step.accesses),
             )
         )  # fmt: skip

@@ -95,12 +95,16 @@ class Recording:
         if not 0 <= number <= len(self):
             raise ArgumentError(f"there is no step {number}", next_step=f"This recording has steps 0 to {len(self)}.")
         first = max((n for n in self._kept if n <= number), default=0)
-        moment = self._kept.get(first) or Moment(self, 0, {}, {}, self.recorder.shared, self.recorder.local)
+        moment = self._kept.get(first) or self._first_moment()
         for n in range(first, number):
             moment = moment.after(self.steps[n])
             if (n + 1) % _CHECKPOINT == 0:
                 self._kept[n + 1] = moment
         return moment
+
+    def _first_moment(self) -> Moment:
+        local = self.recorder.local
+        return Moment(self, 0, {}, {}, self.recorder.shared, local, np.zeros(local.shape, bool))
 
     @property
     def title(self) -> str:
@@ -340,6 +344,8 @@ class Moment:
     """register -> lanes that have written it"""
     shared_bytes: np.ndarray = field(repr=False)
     local_bytes: np.ndarray = field(repr=False)
+    local_known: np.ndarray = field(repr=False)
+    """the bytes of local memory that have been written"""
 
     @property
     def step(self) -> LineStep | None:
@@ -392,6 +398,7 @@ class Moment:
         return Moment(
             self.recording, self.number + 1, {**self.registers, **step.registers}, known,
             _changed(self.shared_bytes, step.shared), _changed(self.local_bytes, step.local),
+            _changed(self.local_known, (step.stored, np.ones(len(step.stored), bool))),
         )  # fmt: skip
 
     def pointed_at(self, address: int) -> tuple[str, int]:
@@ -444,7 +451,7 @@ class Moment:
             frame = self.recording.recorder.kernel.body.variables.get(place.frame + copy)
             start = (frame.offset if frame else 0) + place.offset
             raw = self.local_bytes[:, start : start + size]
-            known = np.full(WARP, frame is not None)
+            known = np.any(self.local_known[:, start : start + size if frame else start], axis=1)
         data = np.zeros((WARP, size), np.uint8)
         data[:, : raw.shape[1]] = raw[:, :size]
         return data.view(base).reshape(WARP, *(shape or ())), known

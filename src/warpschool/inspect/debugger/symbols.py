@@ -1,8 +1,8 @@
 """The names in PTX that was compiled for debugging: which variable is where, at which instruction.
 
-NVRTC writes DWARF 2 into such PTX as `.section`s of numbers and labels. A label stands for an address there; here it
-stands for its line in the PTX text, which every instruction knows of itself. A register is named by the bytes of its
-name (DW_OP_regx, PTX ISA 11.5), a variable in local memory by its frame's name and an offset.
+NVRTC and clang write DWARF 2 into such PTX as `.section`s of numbers and labels. A label stands for an address there;
+here it stands for its line in the PTX text, which every instruction knows of itself. A register is named by the bytes
+of its name (DW_OP_regx, PTX ISA 11.5), a variable in local memory by its frame's name and an offset.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from elftools.common.exceptions import DWARFError
+from elftools.common.exceptions import DWARFError, ELFError
 from elftools.dwarf.dwarf_expr import DWARFExprParser
 from elftools.dwarf.dwarfinfo import DebugSectionDescriptor, DwarfConfig, DWARFInfo
 
@@ -24,6 +24,8 @@ _NUMBERS = re.compile(r"\.b(8|16|32|64)\s+(.+)")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]+)"')
 _UNITS = ("debug_info", "debug_abbrev", "debug_loc")
 _BOOLEAN = 2
+_SHARED = 8
+"""An address class of PTX's DWARF."""
 _KINDS = {4: "f", 5: "i", 6: "i", 13: "i"}
 """Encoding of a base type -> NumPy's letter; what is left is unsigned."""
 _NAMES = 1 << 40
@@ -95,12 +97,15 @@ def read_symbols(ptx: str, source_name: str) -> Symbols:
     try:
         own = {int(number) for number, name in _FILE.findall(ptx) if name == source_name}
         return _DwarfReader(_dwarf(sections), names, own).symbols()
-    except (DWARFError, KeyError, ValueError, IndexError):
+    except (DWARFError, ELFError, KeyError, ValueError, IndexError):
         return Symbols()
 
 
 def _sections(ptx: str) -> tuple[dict[str, bytes], list[str]]:
-    """The bytes of each section, with a label's PTX line for the label, and the names of other symbols."""
+    """The bytes of each section, and the names of symbols that are no labels.
+
+    A label stands for its PTX line, one inside a section for its place there.
+    """
     texts: dict[str, list[tuple[int, str]]] = {}
     labels: dict[str, int] = {}
     current: list[tuple[int, str]] | None = None
@@ -110,8 +115,9 @@ def _sections(ptx: str) -> tuple[dict[str, bytes], list[str]]:
             current = texts.setdefault(found[1].lstrip("."), [])
         elif line == "}":
             current = None
-        elif (found := _LABEL.fullmatch(line)) and current is None:
-            labels.setdefault(found[1], number)
+        elif found := _LABEL.fullmatch(line):
+            inside = number if current is None else sum(size for size, _ in current)  # clang's, of location lists
+            labels.setdefault(found[1], inside)
         elif current is not None and (found := _NUMBERS.match(line)):
             current.extend((int(found[1]) // 8, part.strip()) for part in found[2].split(","))
     names: list[str] = []
@@ -191,6 +197,8 @@ class _DwarfReader:
         name = _text(die, "DW_AT_name")
         if not name or type_ is None or location is None or type_.dtype.itemsize > MOST_BYTES:
             return
+        if (space := die.attributes.get("DW_AT_address_class")) and space.value == _SHARED:
+            return  # arrays in shared memory are shown as such
         entries = [(location.value, first, last)]
         if isinstance(location.value, int):
             listed: list[Any] = self.lists.get_location_list_at_offset(location.value)
