@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ptxsim import cache
 from warpschool.compile.beside import headers_within
 from warpschool.compile.host_code import device_part, has_host_code, shifts
+from warpschool.compile.macros import MOST_TOKENS, added_tokens
 from warpschool.compile.pool import pool
 from warpschool.compile.processes import TOO_MUCH, Answer, Request
 from warpschool.compile.result import DEFAULT_ARCH, Compiled, CompileLimits, Resources, at_include, parse_log, render
@@ -24,6 +25,7 @@ from warpschool.compile.source import (
     foreign_file,
     normalise,
     override_constants,
+    splice,
     standard_options,
 )
 from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
@@ -263,6 +265,7 @@ class _Job:
 
     def _compile(self, code: str) -> dict[str, str]:
         headers = {name: self._cleared(text, name) for name, text in self.headers.items()}
+        self._require_short([*headers.values(), code])
         request = Request(code, self.name, self._all_options([code, *headers.values()]), headers, self.expressions)
         answer, compiler, archs = self._answer(request)
         if foreign_file(answer.log, names=(self.name, *headers), folders=self.toolchain.folders):
@@ -283,6 +286,15 @@ class _Job:
             )
         code = answer.ptx if self._code != "ptx" else self._tidy(answer.ptx)
         return {self._code: code, "compiler": compiler, "log": log, "symbols": "\n".join(answer.symbols)}
+
+    def _require_short(self, texts: Sequence[str]) -> None:
+        """Raises CompileLimitError where macros make much of the texts."""
+        if not any("define" in text for text in texts):
+            return
+        if added_tokens(line for text in texts for line in splice(text).text.split("\n")) > MOST_TOKENS:
+            raise CompileLimitError(
+                f"{self.name}: its macros make more than {MOST_TOKENS:,} tokens of it", next_step=TOO_MUCH
+            )
 
     def _answer(self, request: Request) -> tuple[Answer, str, tuple[int, ...]]:
         """What the compiler says, its name with the version, and the architectures that it knows (() if all)."""

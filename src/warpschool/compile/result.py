@@ -22,8 +22,8 @@ class CompileLimits:
     which a compiler uses up even where it gets a tenth of a core.
     """
 
-    wall_s: float = 600.0
-    cpu_s: float = 20.0
+    wall_s: float = 540.0
+    cpu_s: float = 18.0
     memory_bytes: int = 1 << 30
     source_bytes: int = 256 << 10
     log_bytes: int = 64 << 10
