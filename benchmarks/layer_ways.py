@@ -16,7 +16,7 @@ from typing import Any
 import cupy
 from gemm import divided_way
 from tile_rule import choose
-from winograd import TALL, Layer, fused, prepared
+from winograd import TALL, Form, Layer, fused, prepared
 
 import warpschool as ws
 from warpschool.device import DeviceArray
@@ -51,7 +51,7 @@ def transformed(name: str, problem: Convolution, x: DeviceArray, w: DeviceArray)
         done, exact = fused(problem, x, w)
         return Transformed(f"{exact}, one kernel", done)
     m, tiles = chosen
-    done, exact = prepared(Layer(name=name, problem=problem, tiles=tiles), tiles, x, w, m=m)
+    done, exact = prepared(Layer(name=name, problem=problem, tiles=tiles), tiles, x, w, Form(m))
     return Transformed(str(exact), done)
 
 

@@ -4,8 +4,9 @@
 
 All runs are interleaved in one process, and the least time of each counts, so that a busy machine does little harm. The
 parts of a tiled product follow from three launches: of the whole kernel; of one whose tiles are multiplied along two
-steps of k only; and of one with K = 0, whose blocks do nothing but start, store and end. Loads of an irregular float4
-are compared with regular ones, and products of subnormal numbers with products of others.
+steps of k only; and of one with K = 0, whose blocks do nothing but start, store and end. `by_hand.py` has the same
+products with nothing of the simulator in them. Loads of an irregular float4 are compared with regular ones, and
+products of subnormal numbers with products of others.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import by_hand
 import numpy as np
 import processor
 from simulator import HERE, ROOT
@@ -100,7 +102,18 @@ def products(size: int) -> tuple[dict[tuple[str, str, str], Callable[[], object]
                 runs[name, way, "no tiles"] = partial(
                     whole, grid, block, (a, b, c, *sizes[:2], np.int32(0)), threads=1, **options
                 )
+        if name in by_hand.PRODUCTS:
+            runs[name, "by hand", "whole"] = _by_hand(name, *host)
     return runs, lambda: host[0] @ host[1]
+
+
+def _by_hand(name: str, a: np.ndarray, b: np.ndarray) -> Callable[[], object]:
+    c = np.full_like(a, np.nan)
+    multiply = by_hand.product(name, len(a))
+    multiply(a, b, c)
+    if not np.allclose(c, a.astype(np.float64) @ b, rtol=0, atol=1e-3):
+        raise SystemExit(f"{name}, by hand: wrong result")
+    return partial(multiply, a, b, c)
 
 
 def others() -> dict[tuple[str, str, str], Callable[[], object]]:
@@ -154,6 +167,8 @@ def measure(size: int, repeat: int) -> dict:
         rows[name] = {
             way: {"ms": best[name, way, "whole"]} | (parts(best, name, way, loop[0]) if loop else {}) for way in WAYS
         }
+        if name in by_hand.PRODUCTS:
+            rows[name]["by hand"] = {"ms": best[name, "by hand", "whole"]}
     rows["wgmma"] = {way: {"ms": best["wgmma", way, "whole"]} for way in WAYS}
     compared: dict[str, dict[str, dict[str, float]]] = {}
     for name, kinds in {"float4 loads": ("regular", "irregular"), "subnormal numbers": ("normal", "subnormal")}.items():

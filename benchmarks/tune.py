@@ -71,32 +71,49 @@ def told(choice: Choice, found: Sequence[RankedTiles], gpu: str) -> Table:
 # ---------------------------------------------------------------- against a GPU
 
 
-def validate() -> dict[str, Any]:
-    """Rank what was timed on an H200: how much slower than the fastest set is the one that would have been chosen?"""
-    from cases import TILES, tile_choices
+def validate(kept: Path | None = None) -> dict[str, Any]:
+    """Rank what was timed on an H200: how much slower than the fastest set is the one that would have been chosen?
+
+    Choices that are `kept` are not ranked again.
+    """
+    from cases import tile_choices
 
     record = json.loads((RESULTS / "clock_tiles_h200.json").read_text(encoding="utf-8"))
     rows = []
     for choice in tile_choices():
-        measured = [
-            record["cases"][f"{TILES}{choice.name}/{number}@choice"]["times"]["flushed"]["whole"][0]
-            for number in range(len(choice.candidates))
-        ]
-        start = time.process_time()
-        found = rank(choice, "h200")
-        chosen = choice.candidates.index(found[0].constants)
-        predicted = {choice.candidates.index(one.constants): one.us for one in found}
-        rows.append({
-            "choice": choice.name, "sets": len(measured), "best_us": min(measured), "chosen_us": measured[chosen],
-            "of_best": measured[chosen] / min(measured), "first_of_best": measured[0] / min(measured),
-            "predicted_us": found[0].us, "place": sorted(measured).index(measured[chosen]) + 1,
-            "all": [[round(us, 3), round(predicted[k], 3)] for k, us in enumerate(measured)],
-            "cpu_s": round(time.process_time() - start, 2),
-        })  # fmt: skip
-        print(f"{choice.name:20} chosen is {rows[-1]['of_best']:.3f} of the best, place {rows[-1]['place']}")
+        known = kept / f"{choice.name}.json" if kept else None
+        if known and known.exists():
+            rows.append(json.loads(known.read_text(encoding="utf-8")))
+        else:
+            rows.append(_compared(choice, record["cases"]))
+        if known:
+            known.write_text(json.dumps(rows[-1]), encoding="utf-8")
+        found = rows[-1]
+        print(f"{choice.name:20} chosen is {found['of_best']:.3f} of the best, place {found['place']}", flush=True)
     close = sum(row["of_best"] <= CLOSE for row in rows) / len(rows)
     print(f"within {CLOSE - 1:.0%} of the best: {close:.0%} of {len(rows)}")
     return {"device": record["device"], "host": platform.machine(), "close": close, "choices": rows}
+
+
+def _compared(choice: Choice, cases: dict[str, Any]) -> dict[str, Any]:
+    """The row of a choice: the set that is predicted to be the fastest among the times of all."""
+    from cases import TILES
+
+    measured = [
+        cases[f"{TILES}{choice.name}/{number}@choice"]["times"]["flushed"]["whole"][0]
+        for number in range(len(choice.candidates))
+    ]
+    start = time.process_time()
+    found = rank(choice, "h200")
+    chosen = choice.candidates.index(found[0].constants)
+    predicted = {choice.candidates.index(one.constants): one.us for one in found}
+    return {
+        "choice": choice.name, "sets": len(measured), "best_us": min(measured), "chosen_us": measured[chosen],
+        "of_best": measured[chosen] / min(measured), "first_of_best": measured[0] / min(measured),
+        "predicted_us": found[0].us, "place": sorted(measured).index(measured[chosen]) + 1,
+        "all": [[round(us, 3), round(predicted[k], 3)] for k, us in enumerate(measured)],
+        "cpu_s": round(time.process_time() - start, 2),
+    }  # fmt: skip
 
 
 def _text(data: dict[str, Any]) -> str:
@@ -114,10 +131,13 @@ def main() -> None:
     parser.add_argument("--gpu", default="h200", choices=machines(), help="whose clock")
     parser.add_argument("--validate", action="store_true", help="against recorded times")
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--kept", type=Path, help="folder of choices: a run that was cut short goes on from there")
     options = parser.parse_args()
     try:
         if options.validate:
-            data = validate()
+            if options.kept:
+                options.kept.mkdir(parents=True, exist_ok=True)
+            data = validate(options.kept)
             options.json = options.json or RESULTS / "clock_choices_h200.json"
         else:
             choice = choice_of(options.what)

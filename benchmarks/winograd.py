@@ -2,14 +2,16 @@
 
     python benchmarks/winograd.py [--out FILE] [--tune] [--seconds 0.5] [--only LAYER ...]
 
-cuDNN twice: as PyTorch calls it, in benchmark mode, TF32 off, and by the fastest of its algorithms. Ours are the
-reference kernels of lab 09, F(4x4,3x3), the filters' transform included each time. F(6x6,3x3), where it was found
-faster, and F(4x4,5x5) take transforms written from the exact matrices; the first layer takes 06_three_channels, which
-adds bias and ReLU too. Every layer is first compared with a float64 convolution of some of its images and filters, then
-timed in turns with each, the L2 cache flushed before each sample. Layers of few channels take one kernel for all
-transforms and products (kernels/fused_winograd.cu) where it is faster; `four_kernels_ms` and `one_kernel_ms` are both.
-Three layers of 1 x 1, which VGG's configuration C has, are products for each image, of filters that are turned before.
-`floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s, whichever is longer, stage by stage.
+cuDNN twice: as PyTorch calls it, in benchmark mode, TF32 off, and by the fastest of its algorithms. Ours are four
+kernels as in lab 09, the filters' transform included each time. F(7x7,3x3), by which VGG16's layers are cut without
+rest, and F(4x4,5x5) take transforms written from the exact matrices; where sums are long, the product sums in parts
+(kernels/sums_in_parts.cu), which errs less. The first layer takes 06_three_channels, which adds bias and ReLU too.
+Every layer is first compared with a float64 convolution of some of its images and filters, then timed in turns with
+each, the L2 cache flushed before each sample. `--forms` compares other forms of the method with F(4x4,3x3). Layers of
+few channels take one kernel for all transforms and products (kernels/fused_winograd.cu) where it is faster;
+`four_kernels_ms` and `one_kernel_ms` are both. Three layers of 1 x 1, which VGG's configuration C has, are products for
+each image, of filters that are turned before. `floor_ms` is what products take at 50 TFLOP/s, or arrays at 4.3 TB/s,
+whichever is longer, stage by stage.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ from warpschool.nn.winograd import Matrices, matrices, sources, tiles
 
 LAB = Path(__file__).parent.parent / "solutions" / "lab09_winograd"
 FUSED = Path(__file__).parent / "kernels" / "fused_winograd.cu"
+IN_PARTS = FUSED.with_name("sums_in_parts.cu")
 FUSED_SIDE, FUSED_CHANNELS = 8, 32
 """pixels of its tiles along each axis, and the most channels whose tiles a block can hold"""
 TILE_NAMES = ("TSF", "TSP", "TSC", "WSF", "WSP", "WPTF", "WPTP", "BLOCKS")
@@ -62,21 +65,43 @@ BYTES_PER_SECOND = 4.3e12
 CHECKED_IMAGES, CHECKED_FILTERS = 2, 8
 
 
+@dataclass(frozen=True)
+class Form:
+    """A form of Winograd's method: tiles of m x m results, by other points than the usual ones, by sums in parts."""
+
+    m: int
+    part: int = 0
+    """channels that the product sums at a time; 0: all"""
+    points: tuple[str, ...] = ()
+
+    def told(self, filter_size: int) -> str:
+        """As tables name it."""
+        points = f", points {' '.join(self.points)}" if self.points else ""
+        return f"F({self.m}x{self.m},{filter_size}x{filter_size}){points}{', sums in parts' if self.part else ''}"
+
+
+SEVEN, SEVEN_IN_PARTS = Form(7), Form(7, part=64)
+FORMS = (Form(4, points=("0", "2/3", "-2/3", "3/2", "-3/2")), Form(5), Form(6), SEVEN, SEVEN_IN_PARTS)
+"""What `--forms` compares with F(4x4,3x3), beside F(2x2,3x3) by four kernels and by one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer; the tile set of its product, and the results along an axis of a tile, that were best on an H200."""
+    """A layer; the tile set of its product, and the form, that were best on an H200."""
 
     name: str
     problem: Convolution
     tiles: tuple[int, ...] = ()
-    m: int = 4
+    form: Form = Form(4)
 
 
-def _vgg(number: int, channels: int, filters: int, size: int, best: tuple[int, ...] = (), m: int = 6) -> Layer:
+def _vgg(
+    number: int, channels: int, filters: int, size: int, best: tuple[int, ...] = (), form: Form = SEVEN_IN_PARTS
+) -> Layer:
     problem = Convolution(
         batch=32, channels=channels, height=size, width=size, filters=filters, rows=3, cols=3, pad=1
     )  # fmt: skip
-    return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best, m=m)
+    return Layer(name=f"vgg{number:02d}", problem=problem, tiles=best, form=form)
 
 
 def _single(number: int, channels: int, size: int) -> Layer:
@@ -89,16 +114,14 @@ def _single(number: int, channels: int, size: int) -> Layer:
 
 LAYERS = (
     _vgg(1, 3, 64, 224),
-    _vgg(2, 64, 64, 224, DENSE),
-    _vgg(3, 64, 128, 112, DENSE),
+    _vgg(2, 64, 64, 224, DENSE, SEVEN),
+    _vgg(3, 64, 128, 112, DENSE, SEVEN),
     _vgg(4, 128, 128, 112, DEEP),
     _vgg(5, 128, 256, 56, DEEP),
-    _vgg(6, 256, 256, 56, DEEP),
-    _vgg(7, 256, 256, 56, DEEP),
-    _vgg(8, 256, 512, 28, TALL),
-    _vgg(9, 512, 512, 28, TALL),
-    _vgg(10, 512, 512, 28, TALL),
-    *(_vgg(n, 512, 512, 14, DEEP, 4) for n in (11, 12, 13)),
+    *(_vgg(n, 256, 256, 56, DEEP) for n in (6, 7)),
+    _vgg(8, 256, 512, 28, DEEP),
+    *(_vgg(n, 512, 512, 28, DEEP) for n in (9, 10)),
+    *(_vgg(n, 512, 512, 14, DEEP) for n in (11, 12, 13)),
     *(_single(n, channels, size) for n, channels, size in ((7, 256, 56), (10, 512, 28), (13, 512, 14))),
     Layer(
         name="lenet2",
@@ -143,12 +166,25 @@ def lab(name: str, best: tuple[int, ...] = ()) -> Program:
 
 
 @cache
-def transforms(m: int, r: int) -> tuple[Program, Program, Program]:
+def transforms(m: int, r: int, points: tuple[str, ...] = ()) -> tuple[Program, Program, Program]:
     """The lab's own for F(4,3), else written from the matrices."""
-    if (m, r) == (4, 3):
+    if (m, r) == (4, 3) and not points:
         return lab("01_filter_transform.cu"), lab("02_input_transform.cu"), lab("04_output_transform.cu")
-    filters, images, results = (program(text, name) for name, text in sources(matrices(m, r)).items())
+    exact = matrices(m, r, points or None)
+    filters, images, results = (program(text, name) for name, text in sources(exact).items())
     return filters, images, results
+
+
+@cache
+def product(best: tuple[int, ...], part: int) -> Program:
+    """The lab's own, or that which sums `part` channels at a time."""
+    if not part:
+        return lab("03_batched_gemm.cu", best)
+    return program(IN_PARTS.read_text(encoding="utf-8"), IN_PARTS.name, _constants(best, part))
+
+
+def _constants(best: tuple[int, ...], part: int) -> dict[str, int]:
+    return dict(zip(TILE_NAMES, best, strict=True)) | ({"PART": part} if part else {})
 
 
 @dataclass(frozen=True)
@@ -165,15 +201,16 @@ class Way:
 
 
 def prepared(
-    layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray, m: int = 0
+    layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray, form: Form | None = None
 ) -> tuple[Convolved, Matrices]:
-    """Run the layer once, by tiles of m x m results or by its own; its launches can be repeated."""
+    """Run the layer once, by this form or by its own; its launches can be repeated."""
     problem = layer.problem
     if problem.channels <= 3:
         few = FewChannels(filters=lab("01_filter_transform.cu"), whole=lab("06_three_channels.cu"))
         return few(problem, x, w), few.exact
-    filters, images, results = transforms(m or layer.m, problem.rows)
-    pipeline = Winograd(filters=filters, images=images, product=lab("03_batched_gemm.cu", best), results=results)
+    form = form or layer.form
+    filters, images, results = transforms(form.m, problem.rows, form.points)
+    pipeline = Winograd(filters=filters, images=images, product=product(best, form.part), results=results)
     return pipeline(problem, x, w), pipeline.exact
 
 
@@ -246,7 +283,8 @@ def errors(layer: Layer, x: Any, w: Any, results: Sequence[Any]) -> list[float]:
 def transformed(layer: Layer, best: tuple[int, ...], x: DeviceArray, w: DeviceArray) -> tuple[Way, float, float | None]:
     """By Winograd's method: the faster of four kernels and one, and the times of both."""
     done, exact = prepared(layer, best, x, w)
-    name = f"{exact}, 06_three_channels" if layer.problem.channels <= 3 else str(exact)
+    few = layer.problem.channels <= 3
+    name = f"{exact}, 06_three_channels" if few else layer.form.told(layer.problem.rows)
     stages: dict[str, Callable[[], Any]] = {launch.kernel: launch.again for launch in done.launches}
     way = Way(name, done.y, repeated(done.launches), stages, floor_ms(layer.problem, exact), bool(best))
     four_ms = _quick(way.work)
@@ -307,7 +345,7 @@ def measure(layer: Layer, rules: Rules, *, tune: bool) -> Row:
     assert mine is not None and other is not None and found.speed is not None and found.error is not None
     row = Row(
         layer=layer.name, method=way.method, max_error=own, cudnn_error=library,
-        tiles=dict(zip(TILE_NAMES, best, strict=True)) if way.tiles else {},
+        tiles=_constants(best, layer.form.part) if way.tiles else {},
         stages_ms={name: _quick(stage) for name, stage in way.stages.items()},
         floor_ms=way.floor_ms, time_ms=mine, cudnn_ms=other, ratio=1 / found.speed,
         ratio_error=found.error, stable=found.stable,
@@ -349,29 +387,40 @@ class FormRow:
 
 
 def forms(layer: Layer, rules: Rules) -> list[FormRow]:
-    """F(2x2,3x3) by four kernels and in one, and F(6x6,3x3) by four, in turns with F(4x4,3x3)."""
+    """Each of FORMS, and F(2x2,3x3) by four kernels and in one, in turns with F(4x4,3x3) as lab 09 has it."""
     cupy.get_default_memory_pool().free_all_blocks()
     device, problem = ws.get_device("gpu"), layer.problem
     x, w = (cupy.random.uniform(-1, 1, shape, dtype=cupy.float32) for shape in
             (problem.image_shape, problem.filter_shape))  # fmt: skip
     dx, dw = device.asarray(x, name="x"), device.asarray(w, name="w")
-    middle, _ = prepared(layer, layer.tiles, dx, dw, m=4)
-    y = device.empty(problem.output_shape, x.dtype, name="y")
-    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
-    fused = Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": dx, "w": dw, "y": y}))
-    small, large = (prepared(layer, layer.tiles, dx, dw, m=m)[0] for m in (2, 6))
-    ways = {"F(2x2,3x3)": small, "F(2x2,3x3), one kernel": fused, "F(6x6,3x3)": large}
+    middle, _ = prepared(layer, layer.tiles, dx, dw, Form(4))
+    ways = {"F(2x2,3x3), one kernel": partial(_small_in_one_kernel, problem, dx, dw)}
+    for form in (Form(2), *FORMS):
+        if form.part < problem.channels:
+            ways[form.told(problem.rows)] = partial(_by_form, layer, dx, dw, form)
     rows = []
-    for form, done in ways.items():
+    for name, make in ways.items():
+        done = make()
         own, other = errors(layer, x, w, [done.y.native, middle.y.native])
         found = ws.benchmark_ratio(repeated(done.launches), repeated(middle.launches), device="gpu", rules=rules)
         mine, reference = found.candidate.median_ms, found.reference.median_ms
         assert mine is not None and reference is not None and found.speed is not None
-        rows.append(FormRow(layer=layer.name, form=form, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,
+        rows.append(FormRow(layer=layer.name, form=name, time_ms=mine, f4_ms=reference, ratio=1 / found.speed,
                             max_error=own, f4_error=other))  # fmt: skip
-        print(f"{layer.name} {form}: {mine:.4f} ms, F(4x4,3x3) {reference:.4f}: {1 / found.speed:.3f}, errors "
+        print(f"{layer.name} {name}: {mine:.4f} ms, F(4x4,3x3) {reference:.4f}: {1 / found.speed:.3f}, errors "
               f"{own:.1e} and {other:.1e}", flush=True)  # fmt: skip
     return rows
+
+
+def _by_form(layer: Layer, x: DeviceArray, w: DeviceArray, form: Form) -> Convolved:
+    return prepared(layer, layer.tiles, x, w, form)[0]
+
+
+def _small_in_one_kernel(problem: Convolution, x: DeviceArray, w: DeviceArray) -> Convolved:
+    """F(2x2,3x3) by lab 09's 07."""
+    y = ws.get_device("gpu").empty(problem.output_shape, np.float32, name="y")
+    sizes = {name: problem.sizes[name] for name in ("BATCH", "C", "H", "W", "F", "PAD")}
+    return Convolved(y, lab("07_fused_f2.cu").enqueue(sizes, {"x": x, "w": w, "y": y}))
 
 
 def _quick(work: Callable[[], Any]) -> float:
@@ -409,7 +458,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="write the results to this JSON file")
     parser.add_argument("--tune", action="store_true", help="search the product's tiles for each layer")
     parser.add_argument("--seconds", type=float, default=0.5, help="at most this long for one measurement")
-    parser.add_argument("--forms", action="store_true", help="compare F(2x2,3x3) with F(4x4,3x3), too")
+    parser.add_argument("--forms", action="store_true", help="compare forms with F(4x4,3x3), too")
     names = tuple(layer.name for layer in LAYERS)
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     options = parser.parse_args()

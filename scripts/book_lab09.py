@@ -1,22 +1,34 @@
-"""The figures of docs/learn/lab09.md: products and errors by tile size, overlapping tiles, what four kernels cost."""
+"""The figures of docs/learn/lab09.md: products and errors by tile size, F(2,3) in numbers, overlapping tiles, what four
+kernels cost."""
 
 from __future__ import annotations
 
 from collections import Counter
+from math import exp, log
+from statistics import fmean
 
 import numpy as np
 from matplotlib.figure import Figure
-from scripts import book_runs as runs
+from scripts import book_flow, book_runs as runs
 from scripts.book_pictures import PAPER, blues, draw_map, svg
 
 from warpcourse.lab09_winograd.lab import errors_by_tile
 from warpschool.harness.launcher import Program
-from warpschool.nn import Convolution
+from warpschool.nn import Convolution, convolve
 from warpschool.nn.pipelines import Winograd, run as run_pipeline
+from warpschool.nn.winograd import matrices, transform_filters, transform_images, transform_results
 from warpschool.recorded import recorded
 
 LAB = "lab09_winograd"
+IN_PARTS = ", sums in parts"
 TILES = (2, 4, 6, 8)
+POINTS: tuple[tuple[int, str], ...] = (
+    (4, "0, ±1, ±2"), (4, "0, ±2/3, ±3/2"),
+    (5, "0, ±1, ±2, 1/2"), (5, "±1/3, ±7/8, ±5/3"),
+    (6, "0, ±1, ±2, ±1/2"),
+    (7, "0, ±1, ±2, ±1/2, 4"), (7, "±1/4, ±3/4, ±9/8, ±2"),
+)  # fmt: skip
+"""results of a tile along each axis, and points; infinity is one of them always"""
 LAYERS = ("vgg01", "vgg02", "vgg05", "vgg08", "vgg11", "lenet2")
 STAGES = ("filter_transform", "input_transform", "batched_gemm", "output_transform")
 MISTAKES = tuple(
@@ -58,6 +70,49 @@ def products_table() -> str:
     head = ("results of a tile", "pixels", ">products, by definition", ">by Winograd", ">times fewer",
             ">numbers for each pixel", ">error in float", ">in half")  # fmt: skip
     return runs.table(head, rows)
+
+
+def points_table() -> str:
+    """What the points of a tile do to the error: the count that is made beforehand, and what comes out."""
+    x, w = Convolution(batch=1, channels=64, height=30, width=30, filters=8, rows=3, cols=3).arrays(
+        np.random.default_rng(5)
+    )
+    wanted = convolve(x, w)
+    rows = []
+    for m, points in POINTS:
+        signed = (p for word in points.split(", ") for p in ((word[1:], f"-{word[1:]}") if word[0] == "±" else (word,)))
+        exact = matrices(m, 3, signed)
+        U, V = transform_filters(w, exact, dtype=np.float32), transform_images(x, exact, dtype=np.float32)
+        M = np.zeros((exact.positions, U.shape[2], V.shape[2]), np.float32)
+        for c in range(U.shape[1]):  # one channel after the other, as step 03 sums; a library's order is its own
+            M += U[:, c, :, None] * V[:, c, None, :]
+        found = transform_results(M, exact, batch=1, height=28, width=28)
+        error = np.abs(found - wanted).max() / np.abs(wanted).max()
+        rows.append((str(exact), points, f"{exact.amplification:,.0f}", f"{error:.0e}"))
+    return runs.table(("form", "points", ">errors enlarged, by count", ">error in float"), rows)
+
+
+def forms_table() -> str:
+    """Recorded forms at VGG16's layers 2 to 13, all together."""
+    found = recorded("winograd_h200.json")["forms"]
+    layers = {row["layer"] for row in found}
+    rows = []
+    for form in dict.fromkeys(row["form"] for row in found):
+        own = {row["layer"]: row for row in found if row["form"] == form.removesuffix(IN_PARTS)}
+        own |= {row["layer"]: row for row in found if row["form"] == form}  # short sums are never parted
+        if form.startswith("F(2x2") or set(own) != layers:
+            continue
+        mine, four = (sum(row[key] for row in own.values()) for key in ("time_ms", "f4_ms"))
+        errors = exp(fmean(log(row["max_error"] / row["f4_error"]) for row in own.values()))
+        rows.append((_shown(form), f"{mine:.2f} ms", f"{mine / four:.2f}", f"{errors:.2g}"))
+    return runs.table(("form", ">layers 2 to 13", ">of F(4x4,3x3)'s time", ">of its errors"), rows)
+
+
+def _shown(form: str) -> str:
+    """Each point and its negative once."""
+    name, points, listed = form.partition(", points ")
+    words = listed.split()
+    return name + points + ", ".join(f"±{p}" if f"-{p}" in words else p for p in words if not p.startswith("-"))
 
 
 def read_counts() -> np.ndarray:
@@ -138,5 +193,8 @@ def times_table() -> str:
     return runs.table(head, rows)
 
 
-TABLES = {"products": products_table, "stages": stages_table, "times": times_table}
-IMAGES = {"lab09-overlap.svg": overlap_picture}
+TABLES = {
+    "products": products_table, "points": points_table, "forms": forms_table, "stages": stages_table,
+    "times": times_table,
+}  # fmt: skip
+IMAGES = {"lab09-overlap.svg": overlap_picture, "lab09-flow.svg": book_flow.there_picture}

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREEN, ORANGE, PAPER, svg
+from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, arrow, box, svg
 
 from warpcourse.lab10_lenet.lab import fastest
 from warpschool.nn.digits import load
@@ -154,5 +155,40 @@ def streams_picture() -> str:
     return svg(figure, "lab10-streams")
 
 
+WINDOW = (-1, 3, 2, -4)
+
+
+def fusion_picture() -> str:
+    """A window's way through three kernels, and through one."""
+    rectified = [max(0, result) for result in WINDOW]
+    mean = sum(rectified) / len(rectified)
+    assert mean == 1.25, "the chapter's example"
+    figure = Figure(figsize=(8.0, 3.4), layout="constrained", facecolor=PAPER)
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    between = [", ".join(map(str, numbers)) for numbers in (WINDOW, rectified)]
+    _draw_chain(upper, ("convolution", "ReLU", "mean"), (*between, f"{mean:g}"), (4, 4, 1))
+    _draw_chain(lower, ("convolution, ReLU, mean", "", ""), (f"{mean:g}",), (1,))
+    return svg(figure, "lab10-fusion")
+
+
+def _draw_chain(axes: Axes, kernels: tuple[str, ...], stored: tuple[str, ...], counts: tuple[int, ...]) -> None:
+    """Kernels above, what they leave in memory below: down an arrow for a store, up one for a load."""
+    moved = sum(counts) + sum(counts[:-1])
+    for number, kernel in enumerate(kernels):
+        if kernel:
+            box(axes, (3 * number, 1.4), (2.2, 0.7), kernel, colour=BLUE)
+    for number, (numbers, count) in enumerate(zip(stored, counts, strict=True)):
+        x = 3 * number + 0.8
+        box(axes, (x + 0.7, 0), (1.9, 0.55), numbers, edge=GREY)
+        arrow(axes, (x, 1.05), (x, 0.28), ORANGE)
+        axes.text(x - 0.1, 0.65, f"store {count}", ha="right", va="center", fontsize=8)
+        if number + 1 < len(counts):
+            arrow(axes, (x + 1.4, 0.28), (x + 1.4, 1.05), GREEN)
+            axes.text(x + 1.3, 0.65, f"load {count}", ha="right", va="center", fontsize=8)
+    axes.set_title(f"{moved} numbers moved" if moved > 1 else "1 number moved", fontsize=9, loc="left")
+    axes.set(xlim=(-1.3, 8.7), ylim=(-0.4, 1.9))
+    axes.axis("off")
+
+
 TABLES = {"layers": layers_table, "forms": forms_table, "batches": batches_table}
-IMAGES = {"lab10-streams.svg": streams_picture}
+IMAGES = {"lab10-streams.svg": streams_picture, "lab10-fusion.svg": fusion_picture}

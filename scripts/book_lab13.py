@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
-from scripts import book_runs as runs
+from scripts import book_flow, book_runs as runs
 from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, SOFT, svg
 
 from warpschool.recorded import recorded
@@ -22,6 +22,16 @@ MISTAKES = tuple(
         "01_winograd_backward_data/neighbours_forgotten",
         "01_winograd_backward_data/all_pass",
         "01_winograd_backward_data/same_buffer",
+        "02_winograd_backward_filter/tiles_twice",
+        "02_winograd_backward_filter/pieces_of_rows",
+        "03_first_layer_backward/no_mask",
+        "03_first_layer_backward/no_second_barrier",
+        "04_fc_small_batch/bias_for_every_part",
+        "04_fc_small_batch/past_the_last_input",
+        "05_fc_small_batch_backward/mask_of_the_result",
+        "05_fc_small_batch_backward/weights_not_turned",
+        "06_saved_choices/before_the_bias",
+        "06_saved_choices/last_of_equals",
     )
 )
 SMALL = {"BATCH": 2, "C": 64, "F": 64, "H": 28, "W": 28}
@@ -198,4 +208,5 @@ TABLES = {
     "layers": layers_table, "whole": whole_table, "back": back_table, "mixed": mixed_table,
     "parts": mixed_parts_table,
 }  # fmt: skip
-IMAGES = {"lab13-layers.svg": layers_picture}
+IMAGES = {"lab13-layers.svg": layers_picture, "lab13-back.svg": book_flow.back_picture,
+          "lab13-collect.svg": book_flow.collect_picture}  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scripts import book_runs as runs
-from scripts.book_pictures import BLUE, GREY, ORANGE, PAPER, svg
+from scripts.book_pictures import BLUE, GREEN, GREY, ORANGE, PAPER, arrow, box, svg
 
 import warpschool as ws
 from warpcourse.lab15_patterns.cases import atomic_lanes
@@ -207,5 +207,35 @@ def speeds_table() -> str:
     return runs.table(("elements", "way", ">time", "against", ">of its speed"), rows)
 
 
+TOLD = ((10, True), (25, True), (7, False), (4, False))
+"""What tiles 0 to 3 have told when tile 4 looks: a number, and whether it is all up to the tile's end."""
+
+
+def look_back_picture() -> str:
+    """Tile 4 looks at those before it, one after the other, until one knows everything before."""
+    figure = Figure(figsize=(7.4, 2.4), layout="constrained", facecolor=PAPER)
+    axes = figure.subplots()
+    asking, size, found = len(TOLD), (1.5, 0.7), 0
+    for tile, (number, is_whole) in enumerate(TOLD):
+        told = f"{number}: all so far" if is_whole else f"{number}: its own"
+        box(axes, (2 * tile, 0), size, told, colour=GREEN if is_whole else ORANGE)
+        axes.text(2 * tile, -0.6, f"tile {tile}", ha="center", va="center", fontsize=8)
+    for look, tile in enumerate(reversed(range(asking)), start=1):
+        number, is_whole = TOLD[tile]
+        found += number
+        y = 0.9 + 0.45 * (look - 1)
+        begin = 2 * asking - 0.3 * (3 - look)
+        axes.plot([begin, begin, 2 * tile], [size[1] / 2, y, y], color=BLUE, linewidth=1.2)
+        arrow(axes, (2 * tile, y), (2 * tile, size[1] / 2), BLUE, thin=True)
+        axes.text(2 * tile + 0.12, y + 0.18, f"look {look}: {found} so far", va="center", fontsize=8)
+        if is_whole:
+            break
+    box(axes, (2 * asking, 0), size, f"{found} lie before", colour=BLUE)
+    axes.text(2 * asking, -0.6, f"tile {asking}", ha="center", va="center", fontsize=8)
+    axes.set(xlim=(-0.9, 2 * asking + 0.9), ylim=(-0.85, 2.2))
+    axes.axis("off")
+    return svg(figure, "lab15-look-back")
+
+
 TABLES = {"scans": scans_table, "atomics": atomics_table, "speeds": speeds_table}
-IMAGES = {"lab15-trees.svg": trees_picture}
+IMAGES = {"lab15-trees.svg": trees_picture, "lab15-look-back.svg": look_back_picture}

@@ -7,9 +7,11 @@ import math
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from scripts import book_runs as runs
-from scripts.book_pictures import EMPTY, GREY, PAPER, blues, draw_map, svg
+from scripts.book_pictures import BLUE, EMPTY, GREY, ORANGE, PAPER, blues, draw_map, svg
 
 from warpschool.contract import Contract, parse_contract
 from warpschool.recorded import recorded
@@ -106,6 +108,129 @@ def tiles_picture() -> str:
     axes.set_yticks(ticks, labels)
     axes.set(xlabel="key", ylabel="query")
     return svg(figure, "lab16-tiles")
+
+
+DRAWN_TO_SCALE, GAP = 1024, 130
+"""Tokens of the picture in which each array is as large as it is, and how far its parts stand apart."""
+
+
+def areas_picture() -> str:
+    """What three kernels keep in memory, and what one keeps, to scale: a head of 1,024 tokens, D = 64."""
+    n, table = DRAWN_TO_SCALE, D + GAP
+    wide = (2 * (n + GAP) + 2 * D + GAP, n + 2 * GAP + 2 * D)
+    figure = Figure(figsize=(8.4, 3.1), layout="constrained", facecolor=PAPER)
+    left, right = figure.subplots(1, 2, width_ratios=[one + 160 for one in wide])
+    _strips(left, query=None)
+    for number, told in enumerate(("scores", "shares")):
+        x = table + number * (n + GAP)
+        left.add_patch(Rectangle((x, 0), n, n, facecolor=f"{ORANGE}55", edgecolor=ORANGE, hatch="//", linewidth=0.8))
+        left.text(x + n / 2, n / 2, f"{told}\n{n:,} x {n:,}", ha="center", va="center", fontsize=9)
+    left.set_title("step 04: three kernels, a table between two of them", fontsize=9)
+    _strips(right, query=4)
+    tile = (table + 5 * TILE, 4 * TILE, TILE, TILE)
+    _block(right, tile, "", colour=ORANGE)
+    right.annotate("one tile of scores,\nin registers", xy=(tile[0] + TILE, tile[1] + TILE / 2),
+                   xytext=(tile[0] + 2.4 * TILE, tile[1] + 2 * TILE), fontsize=8, va="center",
+                   arrowprops={"arrowstyle": "-", "color": GREY})  # fmt: skip
+    right.set_title("step 05: one kernel, no table", fontsize=9)
+    for axes, across in zip((left, right), wide, strict=True):
+        _block(axes, (across - D, 0, D, n), "O")
+        axes.set(xlim=(-80, across + 80), ylim=(n + 20, -2 * D - 190), aspect="equal")
+        axes.axis("off")
+    return svg(figure, "lab16-areas")
+
+
+def _strips(axes: Axes, *, query: int | None) -> None:
+    """Q as it lies, K and V on their sides above the table whose columns they belong to; or what one tile needs."""
+    n, apart = DRAWN_TO_SCALE, query is None
+    _block(axes, (0, 0, D, n), "Q")
+    for number, told in enumerate("KV"):
+        x = D + GAP + (number * (n + GAP) if apart else 0)
+        y = -GAP - D if apart or number == 0 else 20 - GAP
+        _block(axes, (x, y, n, D), told)
+        if not apart:
+            _block(axes, (x + 5 * TILE, y, TILE, D), "", strong=True)
+    if query is not None:
+        _block(axes, (0, query * TILE, D, TILE), "", strong=True)
+
+
+def _block(
+    axes: Axes, place: tuple[float, float, float, float], told: str, *, colour: str = BLUE, strong: bool = False
+) -> None:
+    left, top, wide, high = place
+    face = colour if strong else f"{colour}44"
+    axes.add_patch(Rectangle((left, top), wide, high, facecolor=face, edgecolor=colour, linewidth=0.8))
+    at = (left - 30, top + high / 2) if wide > high else (left + wide / 2, top - 36)
+    axes.text(*at, told, ha="center", va="center", fontsize=9, fontweight="bold")
+
+
+TILES_DRAWN = 3
+TAKES = {"S": 64 * 128 * 64 // 2048, "p": 64 * 128 // 16, "V": 64 * 128 * 64 // 2048}
+"""Cycles of an SM for 64 queries and 128 keys, D = 64: scores, their powers, and values, by tensor cores but powers."""
+Turn = tuple[int, str, int, int]
+"""a warpgroup, what it does (S0: scores of tile 0, p0: their powers, V0: values), its first cycle, the one behind"""
+
+
+def units_picture() -> str:
+    """Who has tensor cores and who computes powers: one warpgroup in turn, begun ahead, and two warpgroups."""
+    figure = Figure(figsize=(8.4, 4.6), layout="constrained", facecolor=PAPER)
+    ways = (
+        ("one warpgroup, one after the other", 1, False),
+        ("one warpgroup, values a tile behind", 1, True),
+        ("two warpgroups, values a tile behind", 2, True),
+    )
+    for axes, (told, groups, ahead) in zip(figure.subplots(len(ways), 1, sharex=True), ways, strict=True):
+        turns = scheduled(groups, ahead=ahead)
+        tiles = groups * TILES_DRAWN
+        _draw_turns(axes, turns, f"{told}: {max(end for *_, end in turns) / tiles:,.0f} cycles for each tile")
+    figure.axes[-1].set_xlabel("cycles")
+    return svg(figure, "lab16-units")
+
+
+def scheduled(groups: int, *, ahead: bool) -> list[Turn]:
+    """When each warpgroup has which unit, if a unit serves one at a time, and first whoever can begin first."""
+    tiles = range(TILES_DRAWN)
+    plan = [f"{kind}{tile}" for tile in tiles for kind in "SpV"]
+    if ahead:
+        plan = ["S0", "p0", *(name for tile in tiles[1:] for name in (f"S{tile}", f"V{tile - 1}", f"p{tile}")),
+                f"V{tiles[-1]}"]  # fmt: skip
+    left = {group: list(plan) for group in range(groups)}
+    free: dict[bool, int] = {}
+    done: dict[tuple[int, str], int] = {}
+    turns = []
+    while any(left.values()):
+        begin, group = min(
+            (max(_ready(done, group, names[0], ahead), free.get(names[0][0] == "p", 0)), group)
+            for group, names in left.items()
+            if names
+        )
+        name = left[group].pop(0)
+        done[group, name] = free[name[0] == "p"] = begin + TAKES[name[0]]
+        turns.append((group, name, begin, done[group, name]))
+    return turns
+
+
+def _ready(done: dict[tuple[int, str], int], group: int, name: str, ahead: bool) -> int:
+    """When all that must have ended before has ended."""
+    tile = int(name[1:])
+    before = {
+        "S": (f"p{tile - 1}", f"V{tile - 2 if ahead else tile - 1}"),
+        "p": (f"S{tile}",),
+        "V": (f"p{tile}",),
+    }[name[0]]
+    return max(done.get((group, other), 0) for other in before)
+
+
+def _draw_turns(axes: Axes, turns: list[Turn], told: str) -> None:
+    """Two rows of bars: tensor cores, powers."""
+    for group, name, begin, end in turns:
+        colour, row = (BLUE, ORANGE)[group], int(name[0] == "p")
+        axes.add_patch(Rectangle((begin, row + 0.1), end - begin, 0.8, facecolor=f"{colour}44", edgecolor=colour))
+        axes.text((begin + end) / 2, row + 0.5, name + "\u2032" * group, ha="center", va="center", fontsize=7)
+    axes.set(ylim=(2, 0), xlim=(0, 3700), yticks=(0.5, 1.5), yticklabels=("tensor cores", "powers"))
+    axes.set_title(told, fontsize=9, loc="left")
+    axes.set_facecolor(PAPER)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def cycles_table() -> str:
@@ -250,4 +375,7 @@ TABLES = {
     "instructions": instructions_table, "decoding": decoding_table, "backward": backward_table,
     "writer": writer_table, "written": written_table,
 }  # fmt: skip
-IMAGES = {"lab16-tiles.svg": tiles_picture, "lab16-looks.svg": looks_picture}
+IMAGES = {
+    "lab16-tiles.svg": tiles_picture, "lab16-looks.svg": looks_picture, "lab16-areas.svg": areas_picture,
+    "lab16-units.svg": units_picture,
+}  # fmt: skip

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from warpschool.show.figures import figure_svg
 from warpschool.show.theme import BLUE, GREEN, GREY, ORANGE, RED, stand_ins
 
 __all__ = [
-    "BLUE", "BROWN", "EMPTY", "GREEN", "GREY", "ORANGE", "PAPER", "RED", "SOFT", "blues", "draw_map", "new_figure",
-    "svg",
+    "BLUE", "BROWN", "EMPTY", "GREEN", "GREY", "ORANGE", "PAPER", "RED", "SOFT", "arrow", "blues", "box", "draw_map",
+    "new_figure", "svg",
 ]  # fmt: skip
 
 PAPER = "white"
@@ -37,6 +37,29 @@ def svg(figure: Figure, name: str) -> str:
     """The figure as SVG: text stays text, colours follow the theme, coordinates have two digits, nothing of time or
     machine is in it."""
     return re.sub(r"\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", figure_svg(figure, name))
+
+
+def box(
+    axes: Axes, place: tuple[float, float], size: tuple[float, float], told: object, *, colour: str = "", edge: str = ""
+) -> None:
+    """Words or a number in a box around `place`; `colour` fills it palely and draws its edge."""
+    (x, y), (wide, high) = place, size
+    for face in (PAPER, f"{colour}33") if colour else (PAPER,):  # the paper hides what passes below
+        axes.add_patch(
+            FancyBboxPatch((x - wide / 2, y - high / 2), wide, high, boxstyle="round,pad=0,rounding_size=0.12",
+                           facecolor=face, edgecolor=edge or colour or GREY, linewidth=1.0, zorder=3)
+        )  # fmt: skip
+    axes.text(x, y, str(told), ha="center", va="center", fontsize=8, zorder=4)
+
+
+def arrow(
+    axes: Axes, at: tuple[float, float], to: tuple[float, float], colour: str, *, dashed: bool = False,
+    thin: bool = False,
+) -> None:  # fmt: skip
+    """A straight arrow, below boxes."""
+    look = {"arrowstyle": "-|>", "color": colour, "shrinkA": 1, "shrinkB": 1, "mutation_scale": 9,
+            "linestyle": (0, (4, 2)) if dashed else "-", "linewidth": 0.8 if thin else 1.5}  # fmt: skip
+    axes.annotate("", xy=to, xytext=at, arrowprops=look, zorder=2)
 
 
 def draw_map(axes: Axes, values: np.ndarray, colours: Mapping[int, str]) -> None:

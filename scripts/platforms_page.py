@@ -52,8 +52,8 @@ TAIL = """
 | Linux, 64-bit ARM | emulated, by `make test-arm`: references, and tests of every room, `tests/trimmed.txt` |
 | macOS | nothing on a Mac; on Linux with macOS played: imports, checks, the tour; Intel Macs' LLVM; object files |
 | Windows | nothing on Windows; on Linux with Windows' functions played: all imports, checks; object files |
-| Containers | no image was built, for neither processor; the wheel is built of what the `Dockerfile` copies, its commands run |
-| Colab, Kaggle, Binder, Codespaces | nothing there; on Linux the first cell, with and without an index, and what `.binder/` does |
+| Containers | no image was built; the wheel is built of what the `Dockerfile` copies, and its commands run |
+| Colab, Kaggle, Binder, Codespaces | nothing there; on Linux the first cell, without an index too, and `.binder/` |
 | JupyterHub | a hub on Linux with the pages' configuration: a server of a user's starts with a copy of the course |
 
 On ARM neither a real machine nor the rest of the suite was tried. Under emulation one thing fails that a real machine

@@ -127,7 +127,7 @@ def winograd_table() -> str:
     worst = max(vgg, key=lambda row: row["best"]["ratio"])
     (lenet,) = (row for row in found["rows"] if row["layer"] == "lenet2")
     groups = [
-        ("VGG16's 13 convolutions, batch 32", "F(6x6,3x3), F(4x4,3x3)", vgg),
+        ("VGG16's 13 convolutions, batch 32", ", ".join(sorted({row["method"].split(", ")[0] for row in vgg})), vgg),
         (f"of them the one with least gain: {worst['layer']}", worst["method"], [worst]),
         ("32 to 64 channels of 12 x 12, filters of 5 x 5, batch 10,000", lenet["method"], [lenet]),
     ]

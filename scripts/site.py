@@ -16,6 +16,7 @@ import contextlib
 import ctypes
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -289,10 +290,11 @@ def navigation(source: Path) -> list[dict[str, Any]]:
 
 
 def render(source: Path, made: Path) -> None:
-    """Run mkdocs; any warning, a dead link among them, is an error."""
+    """Run mkdocs; any warning, a dead link among them, is told and is an error."""
     from mkdocs.commands.build import build as run_mkdocs
     from mkdocs.config import load_config
 
+    logging.getLogger("mkdocs").addHandler(logging.StreamHandler())  # called as a library, it tells nobody by itself
     places = {"docs_dir": str(source), "site_dir": str(made)}
     run_mkdocs(load_config(str(ROOT / "mkdocs.yml"), strict=True, nav=navigation(source), **places))
 

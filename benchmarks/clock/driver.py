@@ -55,7 +55,7 @@ def groups() -> tuple[dict[str, list[Kernel]], list[Row]]:
         *((part.__name__, *part()) for part in (
             memory.shared_memory, memory.latencies, memory.first_level, memory.others, system.banks, system.queues,
             system.fetching, system.branches, system.bandwidths, system.warpgroups, engines.asynchronous,
-            stages.room, stages.order,
+            stages.room, stages.order, stages.together,
         )),
     ]  # fmt: skip
     for name, kernels, more in parts:
@@ -264,8 +264,10 @@ def _todo(bench: Bench) -> list[tuple[str, Measured]]:
     found: list[tuple[str, Measured]] = [
         (row.name, functools.partial(lambda row: [bench.measure(row)], row)) for row in groups()[1]
     ]  # fmt: skip
-    specials = {"launch/all": whole.launches, "block/all": whole.turnover, "l2_latency/all": whole.second_level,
-                "fetch/cold": whole.cold_fetch, "touched/all": stages.touched_first, "bulk/all": engines.copies, "box/all": engines.boxes,
+    specials = {"launch/all": whole.launches, "block/all": whole.turnover, "sets/all": whole.last_sets,
+                "l2_latency/all": whole.second_level,
+                "fetch/cold": whole.cold_fetch, "touched/all": stages.touched_first, "bulk/all": engines.copies,
+                "box/all": engines.boxes,
                 "clock/all": whole.clocks}  # fmt: skip
     return found + [(name, functools.partial(special, bench)) for name, special in specials.items()]
 

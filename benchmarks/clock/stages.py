@@ -177,6 +177,78 @@ def order() -> tuple[list[Kernel], list[Row]]:
     return kernels, rows
 
 
+# ---------------------------------------------------------------- shared and global memory together
+
+_NEAR_MANY, _FAR_MANY = 8, 2
+"""accesses to shared and to global memory in a loop"""
+_NEAR: dict[str, str] = {
+    "lds": _load("volatile.shared", 4, ["n0"], "near", 0),
+    "lds128": _load("volatile.shared", 16, _registers(16, "n"), "near4", 0),
+    "sts128": _store("volatile.shared", 16, "near4", 0),
+}
+_FAR: dict[str, tuple[str, int, str]] = {
+    "ldg128_l1": (_load("global", 16, _registers(16, "f"), "far", 0), 0, "lane * 16"),
+    "ldg128_l2": (_load("global", 16, _registers(16, "f"), "far", 0), 512, "lane * 16"),
+    "ldg128_l2_rows": (_load("global", 16, _registers(16, "f"), "far", 0), 32, "lane / 2 * 16384 + lane % 2 * 16"),
+    "ldg_l2": (_load("global", 4, ["f0"], "far", 0), 128, "lane * 4"),
+    "ldgsts128_l2": ('asm volatile("cp.async.cg.shared.global [%0], [%1], 16; cp.async.commit_group;" : : '
+                     '"r"(near4 + 16384), "l"(far) : "memory");', 512, "lane * 16"),
+    "stg128": (_store("global", 16, "far", 0), 512, "lane * 16"),
+}  # fmt: skip
+"""What is done, how far on the next one is, and places of lanes."""
+_APART = 1 << 18
+"""Bytes from one warp's places to the next one's: all together more than L1 has, and less than L2."""
+
+
+def _both(near: str, far: str) -> Kernel:
+    what, step, places = _FAR[far]
+    results = [name for kind in "nfg" for name in _registers(16, kind)]
+    names = ", ".join(f"{name} = 0" for name in results)
+    on = f" far += {step};" if step else ""
+    another = what.replace('"=r"(f', '"=r"(g').replace("+0]", f"+{0 if step else 512}]")  # each has results of its own: else only the last one would be left
+    return Kernel(f"both_{near}_{far}", f"""
+extern "C" __global__ void both_{near}_{far}(SIGNATURE)  // a: of shared memory, b: of global memory
+{{
+    extern __shared__ unsigned words[];
+    const unsigned lane = threadIdx.x % 32, near = shared_at(words) + lane * 4, near4 = shared_at(words) + lane * 16;
+    const u64 begin = (u64)data + threadIdx.x / 32 * {_APART} + {places};
+    unsigned {names}, {", ".join(f"v{k} = data[{k}]" for k in range(4))};
+    u64 t0 = 0, t1 = 0;
+    #pragma unroll 1
+    for (int pass = 0; pass < 2; ++pass) {{
+        u64 far = begin;
+        __syncthreads();
+        CLOCK(t0);
+        #pragma unroll 1
+        for (int i = 0; i < loops; ++i) {{
+            if (a) {{ {_NEAR[near] * _NEAR_MANY} }}
+            if (b) {{ {what}{on} {another}{on} }}
+        }}
+        asm volatile("cp.async.wait_all;" : : : "memory");
+        CLOCK(t1);
+    }}
+    const unsigned all = {" + ".join(results)};
+    leave(times, t0, t1, 0, 0, all);
+}}
+""")
+
+
+def together() -> tuple[list[Kernel], list[Row]]:
+    """How long accesses to shared and to global memory take, alone and both at once."""
+    kernels, rows = [], []
+    for far in _FAR:
+        for near in _NEAR:
+            kernels.append(_both(near, far))
+            for told, args in (("both", (1, 1, 0)), (f"{near}_alone", (1, 0, 0)), (f"{far}_alone", (0, 1, 0))):
+                rows.append(Row(
+                    name=f"together/{near}_and_{far}/{told}",
+                    what=f"{_NEAR_MANY} {near} and {_FAR_MANY} {far} of one of {WARPS} warps: {told.replace('_', ' ')}",
+                    unit="cycles of a multiprocessor", kernel=f"both_{near}_{far}", threads=32 * WARPS, loops=200,
+                    per=200 * WARPS, args=args, shared=48 << 10, repeats=3, data="zeros", carveout=50,
+                ))  # fmt: skip
+    return kernels, rows
+
+
 # ---------------------------------------------------------------- the first touch of code and constants
 
 LINES = 60

@@ -96,7 +96,7 @@ def banks() -> tuple[list[Kernel], list[Row]]:
             unit="cycles per instruction and sub-core", kernel=f"banks_{BANK_LONG}", minus=f"banks_{BANK_SHORT}",
             threads=32 * warps, loops=64, per=(BANK_LONG - BANK_SHORT) * 64 * warps / 4, variant=variant,
         )
-        for variant, told in BANKS.items() for warps in (4, 16)
+        for variant, told in BANKS.items() for warps in (4, 8, 12, 16)
     ]  # fmt: skip
     return [_bank_kernel(BANK_SHORT), _bank_kernel(BANK_LONG)], rows
 

@@ -21,6 +21,10 @@ LINES = 2048
 """of L2 whose latency is measured from every multiprocessor"""
 THREADS = (32, 64, 128, 256, 512, 1024)
 LOAD_SECONDS = 1.2
+SET, SET_SHARED = 4, 50 << 10
+"""blocks of a full set on a multiprocessor, and the shared memory that makes them so many"""
+SETS = {"ffma": 4000, "staged": 400}
+"""kernels whose blocks are counted by multiprocessor, and their loops"""
 
 _LOADED = """
 extern "C" __global__ void {name}(SIGNATURE)
@@ -60,9 +64,29 @@ def _load_hmma() -> Kernel:
     return Kernel("load_hmma", _LOADED.format(name="load_hmma", declared=declared, body=body, total=total))
 
 
+def _load_staged() -> Kernel:
+    """Goes by way of L2, shared memory, barriers and FFMAs, so that multiprocessors come apart."""
+    declared = ["extern __shared__ unsigned words[];", "const float y = 0.999f;", "float z = data[threadIdx.x] * 1e-9f;"]
+    declared += [f"float x{i} = data[{i} + threadIdx.x] * 1e-9f;" for i in range(8)]
+    body = """
+        const unsigned at = ((blockIdx.x * 7 + i) * blockDim.x + threadIdx.x) & 0x7fffff;
+        unsigned got;
+        asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(got) : "l"(data + at) : "memory");
+        words[threadIdx.x] = got;
+        __syncthreads();
+        z += __uint_as_float(words[threadIdx.x ^ 32] & 0xffff);
+    """
+    body += " ".join(f'asm volatile("fma.rn.f32 %0, %0, %1, %2;" : "+f"(x{n % 8}) : "f"(y), "f"(z));' for n in range(64))
+    body += " __syncthreads();"
+    total = "z + " + " + ".join(f"x{i}" for i in range(8))
+    return Kernel(
+        "load_staged", _LOADED.format(name="load_staged", declared=" ".join(declared), body=body, total=total)
+    )
+
+
 def kernels() -> list[Kernel]:
     """What the measurements of this module launch."""
-    found = [_load_ffma(), _load_hmma()]
+    found = [_load_ffma(), _load_hmma(), _load_staged()]
     found.append(Kernel("empty", 'extern "C" __global__ void empty(SIGNATURE) {}\n'))
     found.append(Kernel("empty_shared", """
 extern "C" __global__ void empty_shared(SIGNATURE)
@@ -210,6 +234,34 @@ def turnover(bench: Bench) -> Iterator[dict[str, Any]]:
                     yield {"name": f"block/{name}_{threads}_threads_{'alone' if shared else 'many'}",
                            "what": f"{what}; {threads} threads, {told}", "value": value, "unit": "cycles",
                            "spread": spread, "how": "clock of each block, median of all"}  # fmt: skip
+
+
+def last_sets(bench: Bench) -> Iterator[dict[str, Any]]:
+    """Who gets the blocks that are left when there are no longer enough for a full set on each multiprocessor."""
+    sms = bench.gpu.facts["sms"]
+    for name, loops in SETS.items():
+        for full in (1, 3):
+            for share in (0, 1, 2, 4, 8, 12):
+                blocks = sms * SET * full + sms * SET * share // 16
+                work = bench.work(f"load_{name}", blocks=blocks, threads=128, loops=loops, shared=SET_SHARED,
+                                  data="stream", carveout=100)  # fmt: skip
+                most, busy, took = [], [], []
+                for _ in range(5):
+                    work()
+                    bench.gpu.wait()
+                    found = bench.fetch(blocks * 4).reshape(blocks, 4, SLOTS).astype(np.int64)
+                    got = np.bincount(np.bincount(found[:, 0, 2], minlength=sms))
+                    most.append(float(len(got) - 1))
+                    busy.append([int(n) for n in got])
+                    took.append(float(found[:, :, 4].max() - found[:, :, 3].min()))
+                bench.extra[f"sets/{name}_{full}_full_{share}_16ths"] = busy
+                for told, values, unit in (("most", most, "blocks"), ("took", took, "ns")):
+                    value, spread = summary(values)
+                    yield {"name": f"sets/{name}_{full}_full_{share}_16ths_{told}", "value": value, "unit": unit,
+                           "what": f"{full} full sets of {SET} blocks on each SM and {share}/16 of one: "
+                                   + ("blocks of the fullest SM" if told == "most" else "from first start to last end"),
+                           "spread": spread, "how": f"load_{name}, SM and global timer of each block, median of 5; "
+                                                    "in extra how many SMs got how many, from 0 on"}  # fmt: skip
 
 
 def second_level(bench: Bench) -> Iterator[dict[str, Any]]:

@@ -17,6 +17,7 @@ ODD = practice([
     convolution(1, 1, 1, 128, 1),
     convolution(1, 13, (9, 7), 128, 1, stride=2),
     convolution(1, 9, (5, 6), 256, 1, stride=3, pad=2),
+    convolution(1, 5, (4, 3), 128, 1, pad=1),  # places below the image and right of it
 ])
 COUNTED = practice([convolution(1, 256, 16, 128, 1)], count=1, scaled="filters")
 STRIDED = convolution(1, 64, 32, 128, 1, stride=2)

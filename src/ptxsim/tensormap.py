@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import struct
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -189,6 +190,16 @@ class TensorMap:
             INTERLEAVES[interleave], SWIZZLES[swizzle], "nan" if fill else "zero",
             (tuple(rest[19 : 19 + rank - 2]), tuple(rest[22 : 22 + rank - 2])) if im2col else None,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def maps_in(data: bytes) -> tuple[TensorMap, ...]:
+    """All that may be maps among bytes, whatever lies around them."""
+    found = []
+    for at in range(0, len(data) - BYTES + 1, 8):
+        with suppress(TensorMapError):
+            found.append(TensorMap.decode(data[at : at + BYTES]))
+    return tuple(found)
 
 
 @lru_cache(maxsize=256)

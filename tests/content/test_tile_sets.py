@@ -11,6 +11,7 @@ import pytest
 from tests.content.channels_last import ChannelsLast
 
 from warpschool.contract import parse_contract
+from warpschool.counters import Counters
 from warpschool.course import Course
 from warpschool.harness.compare import compare, tolerance_for
 from warpschool.harness.launcher import Program, random_inputs
@@ -66,6 +67,45 @@ def test_batched_product_is_right_without_hazards_and_bank_conflicts(tiles: tupl
     report = compare(result.outputs["M"], expected, tolerance=tolerance, name="M")
     assert report.ok, report
     assert result.counters.shared_bank_conflicts == 0
+
+
+@pytest.mark.parametrize(
+    "tiles", [pytest.param(tiles, marks=[pytest.mark.slow] if k else [], id="x".join(map(str, tiles)))
+              for k, tiles in enumerate(reversed(constant("TILES", "winograd.py")))],
+)  # fmt: skip
+def test_product_in_parts_is_right_without_hazards_and_bank_conflicts(tiles: tuple[int, ...]) -> None:
+    sizes = RAGGED_BATCH | {"C": 75}  # two parts and a bit
+    outputs, inputs, counters = _in_parts(sizes, tiles, part=32)
+    scale = np.abs(inputs["U"]).transpose(0, 2, 1).astype(np.float64) @ np.abs(inputs["V"])
+    expected = inputs["U"].astype(np.float64).transpose(0, 2, 1) @ inputs["V"]
+    tolerance = tolerance_for(np.float32, k=sizes["C"], scale=scale)
+    report = compare(outputs["M"], expected, tolerance=tolerance, name="M")
+    assert report.ok, report
+    assert counters.shared_bank_conflicts == 0
+
+
+def test_product_in_parts_errs_less() -> None:
+    sizes = {"POSITIONS": 1, "C": 256, "F": 64, "P": 128}
+    tiles = constant("TILES", "winograd.py")[-1]
+    errors = []
+    for part in (32, 256):
+        outputs, inputs, _ = _in_parts(sizes, tiles, part=part)
+        expected = inputs["U"].astype(np.float64).transpose(0, 2, 1) @ inputs["V"]
+        errors.append(np.square(outputs["M"] - expected).mean() ** 0.5)
+    assert errors[0] < errors[1] / 2
+
+
+def _in_parts(
+    sizes: dict[str, int], tiles: tuple[int, ...], *, part: int
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], Counters]:
+    """Outputs, inputs and counters of benchmarks/kernels/sums_in_parts.cu on the simulator, free of hazards."""
+    text = (BENCHMARKS / "kernels" / "sums_in_parts.cu").read_text("utf-8")
+    contract = parse_contract(text, name="sums_in_parts.cu")
+    constants = dict(zip(constant("TILE_NAMES", "winograd.py"), tiles, strict=True)) | {"PART": part}
+    inputs = random_inputs(contract.bind(sizes, constants=constants))
+    result = Program(contract, device="sim", constants=constants).run(sizes, inputs)
+    assert not result.hazards
+    return result.outputs, inputs, result.counters
 
 
 @pytest.mark.slow

@@ -50,6 +50,7 @@ BENCHMARK_CASES = [
     ("split_k", {"RAGGED": 1}, {"splits": 3, "M": 139, "N": 261, "K": 45}),
     ("pad_rows", {}, {"rows": 5, "cols": 1111, "width": 1112}),
     ("pad_rows", {}, {"rows": 5, "cols": 1112, "width": 1111}),
+    ("sums_in_parts", {"PART": 32}, {"POSITIONS": 2, "C": 75, "F": 139, "P": 261}),
     ("fused_winograd", {"TILE": 4, "CHANNELS": 8}, {"BATCH": 5, "C": 8, "H": 11, "W": 9, "F": 64, "PAD": 2}),
     ("fused_winograd", {"TILE": 6, "CHANNELS": 12}, {"BATCH": 3, "C": 12, "H": 13, "W": 15, "F": 32, "PAD": 1}),
     ("mixed/convolution", {"END": 1, "BLOCKS": 4, "CLUSTER_F": 1}, {**PLACES, "C": 64, "F": 128, "R": 3, "S": 3}),

@@ -415,3 +415,41 @@ def test_a_copy_goes_by_the_changed_map(by_oracle):
         assert not record.hazards, record.hazards
     rows = x.view().reshape(-1, 128)[:2, :32]
     assert (data.view()[:64] == rows.reshape(-1)).all() and not data.view()[64:128].any()
+
+
+def _reached(copies: str, *, maps: int = 2, together: str = "") -> tuple[set[str], set[str]]:
+    """Names of the arrays that a kernel may read, and may write, as far as its code and its maps tell."""
+    memory = Memory()
+    x, y, data, at = (memory.allocate(n, name) for n, name in ((4096, "x"), (4096, "y"), (SHARED, "data"), (512, "at")))
+    for array in (x, y, data, at):
+        array.view()[:] = 0
+    encoded = [TensorMap(a.address, "u32", (8, 16), (64,), box=(8, 4)).encode() for a in (x, y)]
+    at.view()[128:256] = np.frombuffer(encoded[0], np.uint8)
+    made = kernel(copies, maps=maps, together=together)
+    record = made.launch(1, 32, [*encoded[:maps], data, at], memory)
+    return tuple({a.name for a in found} for found in (record.reach.read, record.reach.written))
+
+
+def test_a_copy_reaches_the_array_of_its_map_alone():
+    second = "mov.b64 %rd5, %rd6;"
+    assert _reached(load(2, 128)) == ({"x", "data", "at"}, {"data"})
+    assert _reached(store(2)) == ({"data", "at"}, {"x", "data"})
+    assert _reached(second + store(2)) == ({"data", "at"}, {"x", "y", "data"})  # a register that had both
+    assert _reached(store(2, "add")) == ({"x", "data", "at"}, {"x", "data"})
+    by_bytes = "cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r2], 16; cp.async.bulk.commit_group;"
+    assert _reached(by_bytes + "cp.async.bulk.wait_group 0;") == ({"data", "at"}, {"data"})
+
+
+def test_a_map_in_memory_may_lead_anywhere():
+    assert _reached(f"add.u64 %rd5, %rd2, 128; {store(2)}")[1] == {"x", "y", "data", "at"}
+
+
+def test_what_a_copy_stores_races_with_what_a_thread_reads_of_the_array():
+    memory = Memory()
+    x, data, at = memory.allocate(4096, "x"), memory.allocate(SHARED, "data"), memory.allocate(32, "at")
+    for array in (x, data, at):
+        array.view()[:] = 0
+    made = TensorMap(x.address, "u32", (8, 16), (64,), box=(8, 4)).encode()
+    reads = "ld.param.u64 %rd9, [map0]; ld.global.b32 %r9, [%rd9+4];"  # a map begins with its array's address
+    record = kernel(store(2), together=reads).launch(2, 32, [made, data, at], memory)
+    assert any(h.kind == "race" and h.array == "x" for h in record.hazards)

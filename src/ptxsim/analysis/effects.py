@@ -1,10 +1,11 @@
 """What a kernel does to memory and to whom its order shows, read off the rows of its instructions.
 
 Pointers: which memory each register can come from, ignoring control flow. Roots are "param+OFFSET" (a kernel parameter
-that holds a pointer), "global NAME", "shared", "local", and "?" for a pointer that was loaded from memory or assembled
-from pieces. Three uses: a generic access whose pointer can only be shared or local is treated as such; only arrays that
-some store may reach need race tracking of their reads; and only arrays that are read and written must be put back
-before a launch runs again.
+that holds a pointer), "global NAME", "shared", "local", "here OFFSET BYTES" (a parameter itself), and "?" for a pointer
+that was loaded from memory or assembled from pieces. A tensor's copy reaches what the map tells that lies there: where
+that is a parameter, "maps OFFSET BYTES". Three uses: a generic access whose pointer can only be shared or local is
+treated as such; only arrays that some store may reach need race tracking of their reads; and only arrays that are read
+and written must be put back before a launch runs again.
 
 Order: blocks run one after the other where one of them may see what another did first. That is decided by atomics,
 fences, volatile accesses and those with the GPU's or the system's scope, outside of shared memory; barrier objects lie
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 from ptxsim.isa import STRONG, AddressUse, Order, Pointer
+from ptxsim.syntax.bulk import NoSuchCopy, bulk_copy, is_bulk, is_group
 from ptxsim.syntax.matrices import tile
 from ptxsim.syntax.program import (
     WIDTH_BITS,
@@ -44,6 +46,9 @@ Roots = frozenset[str]
 UNKNOWN: Roots = frozenset({"?"})
 BY_OBJECTS = "objects"
 """The root of what texture and surface objects lead to: their images, and nothing else."""
+BY_MAPS = "maps"
+"""The first word of a root: what the tensor maps in a parameter lead to. Where it begins, and its bytes, follow."""
+_HERE = "here"
 NONE: Roots = frozenset()
 
 
@@ -217,7 +222,7 @@ def _loaded(kernel: Kernel, i: Instruction) -> Roots:
     """The root that a pointer is which a kernel gets as a parameter."""
     address = i.operands[1]
     if not isinstance(address, Address) or not isinstance(address.base, Symbol):
-        return NONE
+        return UNKNOWN
     symbol = address.base
     start = next((p.offset for p in kernel.params if p.name == symbol.name), 0)
     return frozenset({f"param+{start + symbol.offset + address.offset}"})
@@ -230,7 +235,8 @@ def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots
         case Symbol(name):
             variable = kernel.variables.get(name)
             if variable is None:
-                return UNKNOWN
+                own = next((p for p in kernel.params if p.name == name), None)
+                return UNKNOWN if own is None else frozenset({f"{_HERE} {own.offset} {own.size_bytes}"})
             return frozenset({variable.space if variable.space in ("shared", "local") else f"global {name}"})
         case _:
             return NONE
@@ -249,6 +255,9 @@ def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
 def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[AddressUse], bool]) -> Roots:
     found: Roots = NONE
     for i in _instructions(kernel):
+        if is_bulk(i):
+            found |= NONE if is_group(i) else _copied(kernel, i, roots, wanted)
+            continue
         if i.row.accesses is None:
             found |= UNKNOWN
             continue
@@ -259,7 +268,25 @@ def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[AddressU
         for access, address in zip(i.row.accesses, addresses, strict=False):  # cp.async may name none
             if wanted(access) and (access.space or i.space) not in ("shared", "local", "param"):
                 found |= _operand(kernel, address.base, roots) or UNKNOWN
-    return frozenset(r for r in found if r not in ("shared", "local"))
+    return frozenset(r for r in found if r not in ("shared", "local") and not r.startswith(_HERE))
+
+
+def _copied(
+    kernel: Kernel, i: Instruction, roots: dict[str, Roots], wanted: Callable[[AddressUse], bool]
+) -> Roots:
+    """What a bulk copy reaches in global memory, if it does there what is wanted."""
+    try:
+        copy = bulk_copy(i)
+    except NoSuchCopy:
+        return UNKNOWN
+    writes = copy.to == "global"
+    address = copy.target if writes else copy.source if copy.to and copy.origin == "global" else None
+    if not isinstance(address, Address) or not wanted(AddressUse(not writes or bool(copy.operation), writes)):
+        return NONE
+    found = _operand(kernel, address.base, roots) or UNKNOWN
+    if not copy.rank:
+        return found
+    return frozenset(BY_MAPS + r.removeprefix(_HERE) if r.startswith(_HERE) else "?" for r in found)
 
 
 # ---------------------------------------------------------------- loads that only guess

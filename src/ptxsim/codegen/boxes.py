@@ -131,16 +131,18 @@ class _BoxCopy:
             b.leave()
 
     def _reaches(self) -> IRValue:
-        """Whether the array that the map describes lies in one allocation."""
+        """Whether the array that the map describes lies in one allocation; where the race shadow of that is, or 0."""
         b = self.b
         last = self.row_bytes
         for size, stride in zip(self.sizes[1:], self.strides[1:], strict=True):
             last = b.add(last, b.mul(b.add_const(size, -1), stride))
         entry = b.call("ws_find", "ptr", WORKER, self.address, i32(1))
-        inside = b.variable("i1", IRValue("i1", "false"))
+        inside, shadow = b.variable("i1", IRValue("i1", "false")), b.variable(I64, i64(0))
         with b.if_(b.icmp("ne", entry, NULL), likely=True):
             high = b.load(I64, b.offset(entry, 8))
             b.store(b.icmp("ule", b.add(self.address, last), high), inside)
+            b.store(b.load(I64, b.offset(entry, 16)), shadow)
+        self.is_followed = b.icmp("ne", b.load(I64, shadow), i64(0))
         return b.load("i1", inside)
 
     # -- rows -----------------------------------------------------------------------------------------------------
@@ -203,7 +205,8 @@ class _BoxCopy:
         b = self.b
         begin = b.load(I64, self.position)
         if self.mode.check:
-            self._account(base, inside, first)
+            with b.if_(self.is_followed):  # rows are inside of the array: an array that nobody stores to needs no more
+                self._account(base, inside, first)
         if self.how in (LOAD, STORE):  # most rows are whole, and need no rounding
             plain = b.icmp("ult", self.number, i64(ELEMENTS["tf32"].number))
             whole = b.icmp("ule", b.add(first, self.inner), self.row_bytes)

@@ -104,7 +104,7 @@ class Code:
     def __init__(self, translation: Translation) -> None:
         self.translation = translation
         self._parting = threading.Lock()
-        self.clean_clusters: set[bytes] = set()
+        self.clean_clusters: set[int] = set()
         """digests of what clusters did in which their asynchronous work was found in order"""
         count = translation.instruction_count
         self._masked_level = 0 if max(count, translation.weight) > _LARGE_CHECKED else 1

@@ -182,6 +182,13 @@ class Unit:
         loads = (i for b in self.kernel.blocks for i in b.instructions if i.opcode == "wmma" and i.has("load"))
         return any(i.has("c") and i.space != "shared" for i in loads)
 
+    @cached_property
+    def passes_on_by_atomics(self) -> bool:
+        """Whether threads may tell each other something by memory alone: by atomics, acquires, volatile loads."""
+        every = (i for b in self.kernel.blocks for i in b.instructions)
+        return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
+                   for i in every)  # fmt: skip
+
     @property
     def copy_checks(self) -> int:
         """What copies are told of checks: 0 for none, else log2 of the race shadow's granule + 1; + 3 with the exact

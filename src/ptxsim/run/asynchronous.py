@@ -167,7 +167,7 @@ class Follower:
     """Judges what one host thread's blocks did, and notes hazards among those of generated code."""
 
     def __init__(self, worker: L.WorkerState, unit: Unit, hazards: ctypes.Array[L.HazardRecord], seen: np.ndarray,
-                 warps: int, blocks: int, clean: set[bytes]) -> None:  # fmt: skip
+                 warps: int, blocks: int, clean: set[int]) -> None:  # fmt: skip
         self.worker, self.unit, self.hazards, self.seen = worker, unit, hazards, seen
         self.warps, self.blocks = warps, blocks
         self.clean = clean
@@ -179,7 +179,7 @@ class Follower:
         self.left = MOST_EVENTS
         self.handoffs: list[Handoff] | None = None
         """what warps hand to each other, where somebody wants to see it"""
-        self.strict = not _passes_on_by_atomics(unit)
+        self.strict = not unit.passes_on_by_atomics
         self.is_wrong = False
         """whether something was found in the sequence that is being judged, noted before or not"""
         self.told: Told
@@ -203,12 +203,12 @@ class Follower:
 
     def _judge(self, sequences: Iterable[Sequence]) -> None:
         for sequence in sequences:
-            digest = sequence.digest(self.worker) if sequence.is_whole and self.handoffs is None else b""
+            digest = sequence.digest(self.worker) if sequence.is_whole and self.handoffs is None else None
             if digest in self.clean or self.left <= 0:
                 self.skipped[sequence.number] = sequence
                 continue
             self._follow(sequence)
-            if digest and not self.is_wrong:
+            if digest is not None and not self.is_wrong:
                 self.clean.add(digest)
 
     def _follow(self, sequence: Sequence) -> None:
@@ -546,9 +546,3 @@ def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
 def _below(granules: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
     """Those of some granules, in their order, that there are."""
     return granules if len(granules) and granules[-1] < count else granules[granules < count]
-
-
-def _passes_on_by_atomics(unit: Unit) -> bool:
-    instructions = (i for block in unit.kernel.blocks for i in block.instructions)
-    return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
-               for i in instructions)  # fmt: skip

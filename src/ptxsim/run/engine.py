@@ -7,7 +7,6 @@ what it began with, so that the lowest block's hazard is the one reported.
 
 from __future__ import annotations
 
-import ctypes
 import math
 import threading
 from collections import Counter
@@ -16,40 +15,30 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, cached_property, partial
 from random import Random
-from typing import Any
 
 import numpy as np
 
-from ptxsim.analysis.effects import BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
+from ptxsim.analysis.effects import BY_MAPS, BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.listing import lane_listing
 from ptxsim.codegen.translation import Options, translate
-from ptxsim.errors import (
-    KernelDeadlock,
-    KernelTrap,
-    LaunchError,
-    MemoryLimitExceeded,
-    PrintLimitExceeded,
-    StepLimitExceeded,
-)
+from ptxsim.errors import LaunchError, MemoryLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
-from ptxsim.kernel.calls import STACK_BYTES
-from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
+from ptxsim.run.faults import raise_fault
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
 from ptxsim.run.ordering import WORKSPACE_BYTES
 from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
 from ptxsim.run.snapshot import Snapshot
-from ptxsim.run.textures import complaint
 from ptxsim.run.threads import in_threads, interruptible
 from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads
 from ptxsim.syntax.program import RESERVED, Kernel
+from ptxsim.tensormap import maps_in
 from ptxsim.texture import bound
 
 _LEAST_BLOCK_BUDGET = 1 << 22
@@ -273,7 +262,7 @@ class Launching:
         self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None,
         watch: Sequence[Allocation] | None = None, most_looks: int | None = None,
     ) -> None:  # fmt: skip
-        self.engine, self.setup, self.terms = engine, setup, setup.terms
+        self.engine, self.setup, self.terms, self.file = engine, setup, setup.terms, engine.file
         self._cut_short, self._watch, self._most_looks = cut_short, watch, most_looks
         self._was_cut_short = False
         self.unit = setup.code.translation.unit
@@ -305,7 +294,7 @@ class Launching:
                 if heap is not None and heap_before is not None:
                     heap.restore(heap_before)
                 return None
-            _raise_fault(self, workers)
+            raise_fault(self, workers)
             stored_to: tuple[str, ...] = ()
             touched: tuple[Touched, ...] | None = None
             if self._watch is None:
@@ -394,7 +383,7 @@ class Launching:
 
         in_threads([worker], work)
         worker.compile_then_run = None
-        found = [h for h in self._hazards([worker]) if h.kind in PAIRS]
+        found = [h for h in self.hazards([worker]) if h.kind in PAIRS]
         return found, done == self.terms.blocks and not worker.struct.stop and not worker.struct.fault
 
     def _order_shows(self, workers: list[HostWorker]) -> bool:
@@ -415,6 +404,12 @@ class Launching:
             if root == BY_OBJECTS:
                 found |= {o.image.allocation.address: o.image.allocation for o in bound(memory) if o is not None}
                 continue
+            if root.startswith(BY_MAPS):
+                first, nbytes = map(int, root.split()[1:])
+                maps = maps_in(self.setup.params[first : first + nbytes].tobytes())
+                mapped = (memory.containing(m.address) for m in maps)
+                found |= {a.address: a for a in mapped if a is not None}
+                continue
             offset, name = _root(root)
             if offset is not None:
                 pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
@@ -434,7 +429,7 @@ class Launching:
                 f"{self.engine.kernel.name}: no memory for blocks of {self.terms.block} with "
                 f"{self.engine.kernel.local_bytes:,} bytes of local memory per thread on {count} host threads",
                 next_step="Use smaller arrays inside the kernel, or smaller blocks.",
-                file=self.engine.file,
+                file=self.file,
                 line=_first_line(self.engine.kernel),
             ) from None
         ranges, lock = self._ranges(count), threading.Lock()
@@ -471,8 +466,8 @@ class Launching:
         return {a.address: new_shadow(((a.nbytes >> granule) + 2) * words) for a in written}
 
     # -- account --------------------------------------------------------------------------------------------------
-    def _hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
-        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.engine.file, self.setup.constants)
+    def hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
+        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.file, self.setup.constants)
         hazards: dict[tuple[str, int, str, str], Finding] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
             for k in range(w.struct.hazard_count):
@@ -505,7 +500,7 @@ class Launching:
             found.append(Touched(allocation.address, granule, accessed, stored, first))
         return tuple(found)
 
-    def _counted(self, workers: list[HostWorker]) -> tuple[Lines, dict[str, int]]:
+    def counted(self, workers: list[HostWorker]) -> tuple[Lines, dict[str, int]]:
         """Counters by source line and in total, of both functions and all workers."""
         plans = [(self.unit.plan, [w.counters for w in workers])] if not self.options.outlined else []
         if self.setup.code.masked_plan is not None:
@@ -530,8 +525,8 @@ class Launching:
     def _account(
         self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None
     ) -> LaunchRecord:
-        lines, totals = self._counted(workers)
-        told = self._hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
+        lines, totals = self.counted(workers)
+        told = self.hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = printed_text([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         return LaunchRecord(
@@ -561,100 +556,3 @@ def block_ranges(blocks: int, workers: int, together: int = 1) -> Iterator[range
 
 def _first_line(kernel: Kernel) -> int:
     return next((i.source.line for block in kernel.blocks for i in block.instructions if i.source.line), 0)
-
-
-# ---------------------------------------------------------------- what ended it early
-
-
-_ENDLESS = "Check the loop's condition, and that every thread changes the variable it tests."
-_WAITING = (
-    "Check the loop's condition. If it waits for another block: on the simulator blocks run one after another to their "
-    "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
-)
-_TRAPS = {
-    L.FAULT_ASSERT: "an assertion failed",
-    L.FAULT_TRAP: "the kernel executed trap",
-    L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
-    L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
-}
-
-
-_MISSED = ("out-of-bounds", "misaligned", "async-order")
-"""hazards that can be why a barrier object never hears of what it waits for"""
-
-
-def _raise_fault(launch: Launching, workers: list[HostWorker]) -> None:
-    """Raises the error of the first worker that met a fault, if one did."""
-    for w in workers:
-        if w.error is not None:
-            raise w.error
-    failed = next((w for w in workers if w.struct.fault), None)
-    if failed is None or failed.strayed:  # its hazards say it
-        return
-    fault = failed.struct
-    line = int(fault.fault_site)
-    calls = calls_at(launch.unit.kernel.blocks, line)
-    where: dict[str, Any] = {"file": launch.engine.file, "line": line, "calls": calls}
-    block = f"block {tuple(fault.ctaid)}"
-    if fault.fault == L.FAULT_BUDGET:
-        raise _spent(launch, workers, failed, block)
-    if fault.fault == L.FAULT_PRINT:
-        raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
-    if fault.fault == L.FAULT_DEADLOCK:
-        raise _deadlock(launch, failed, block, where)
-    if fault.fault == L.FAULT_TEXTURE:
-        reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
-        thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
-        raise KernelTrap(f"thread {thread} of {block} {complaint(fault, launch.setup.memory)}", **where)
-    raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
-
-
-def _spent(launch: Launching, workers: list[HostWorker], failed: HostWorker, block: str) -> StepLimitExceeded:
-    """The error for a budget of loop iterations that is used up, at the loop that has used it up."""
-    fault, setup = failed.struct, launch.setup
-    counted = [(launch.unit.plan.executions, w.counters) for w in workers]
-    masked = setup.code.masked_plan
-    if masked is not None:
-        counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
-    totals = Counter(launch._counted(workers)[1])
-    del totals["blocks"]
-    spent_at = int(fault.fault_site)
-    is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
-    where: dict[str, Any] = {"file": launch.engine.file, "counted": totals, "is_certain": is_certain}
-    if fault.started < setup.block_budget:
-        return StepLimitExceeded(
-            f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
-            next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
-            line=spent_at, **where,
-        )  # fmt: skip
-    line = endless_line(launch.unit.kernel.blocks, executions(counted), spent_at)
-    return StepLimitExceeded(
-        f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
-        "most likely it never ends",
-        next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
-        line=line, calls=calls_at(launch.unit.kernel.blocks, line), **where,
-    )  # fmt: skip
-
-
-def _deadlock(launch: Launching, failed: HostWorker, block: str, where: dict[str, Any]) -> KernelDeadlock:
-    fault = failed.struct
-    reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.engine.file)
-    offset = int(fault.waiting_at)
-    state = ctypes.c_uint64.from_address(fault.shared + offset).value
-    expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
-    thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
-    waits = f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
-    before = next((h for h in launch._hazards([failed]) if h.kind in _MISSED), None)
-    first = f"Before that, in line {before.line}: {before.message}. " if before else ""
-    announced, came = failed.follower.awaited(offset) if failed.follower else (0, 0)
-    if missing == 0 and announced != came:
-        return KernelDeadlock(
-            f"{waits}its phase expects {announced:,} bytes, {came:,} came",
-            next_step=f"{first}Announce by expect_tx what a phase's copies bring: always the bytes of whole boxes.",
-            **where,
-        )
-    return KernelDeadlock(
-        f"{waits}{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
-        next_step=f"{first}Compare the count that the object was set up with to the threads that arrive in a phase.",
-        **where,
-    )

@@ -204,11 +204,60 @@ def private_folder(base: str, name: str) -> str | None:
 # ---------------------------------------------------------------- child processes
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A child that `end` ends with all that it has started; options as subprocess has them."""
+_ADDR_NO_RANDOMIZE, _WHICH = 0x0040000, ctypes.c_ulong(0xFFFFFFFF)
+_STACK_BYTES = 8 << 20
+
+
+def start(command: Sequence[str], *, fixed_addresses: bool = False, **options: Any) -> subprocess.Popen[bytes]:
+    """A child that `end` ends with all that it has started; options as subprocess has them.
+
+    With `fixed_addresses` it finds its libraries at the same addresses each time, where the kernel allows that.
+    """
     import subprocess
 
-    return subprocess.Popen(command, start_new_session=True, **options)
+    before = _libc.personality(_WHICH) if fixed_addresses and sys.platform == "linux" else -1
+    if before >= 0:  # Linux asks each thread, and what it starts takes it over
+        _libc.personality(ctypes.c_ulong(before | _ADDR_NO_RANDOMIZE))
+    try:
+        return subprocess.Popen(command, start_new_session=True, **options)
+    finally:
+        if before >= 0:
+            _libc.personality(ctypes.c_ulong(before))
+
+
+def apart(work: Callable[..., object], *arguments: object) -> None:
+    """Do it in a thread of a fork, which leaves nothing behind here, with limits of its own. Where that one dies, this
+    process dies as it did."""
+    me = os.getpid()
+    child = os.fork()
+    if child == 0:
+        _do_and_leave(me, work, arguments)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(me, number)
+    elif status:
+        os._exit(os.waitstatus_to_exitcode(status))
+
+
+def _do_and_leave(parent: int, work: Callable[..., object], arguments: tuple[object, ...]) -> NoReturn:
+    die_with_parent(parent)
+    code, over = [1], _thread.allocate_lock()
+
+    def run() -> None:
+        try:
+            work(*arguments)
+            code[0] = 0
+        finally:
+            over.release()
+
+    over.acquire()
+    _thread.stack_size(_STACK_BYTES)
+    _thread.start_new_thread(run, ())
+    over.acquire()
+    os._exit(code[0])
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

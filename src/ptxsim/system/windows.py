@@ -251,11 +251,20 @@ def private_folder(base: str, name: str) -> str | None:
 
 # ---------------------------------------------------------------- child processes
 
+
+def apart(work: Callable[..., object], *arguments: object) -> None:
+    """Do it here: there are no forks."""
+    work(*arguments)
+
+
 _NEW_GROUP, _NO_WINDOW = 0x200, 0x08000000
 
 
-def start(command: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
-    """A child that `end` ends with all that it has started; options as subprocess has them."""
+def start(command: Sequence[str], *, fixed_addresses: bool = False, **options: Any) -> subprocess.Popen[bytes]:
+    """A child that `end` ends with all that it has started; options as subprocess has them.
+
+    Addresses are the system's own choice here, the same until it is started anew.
+    """
     job = _Job(_KILL_ON_CLOSE)
     process = subprocess.Popen(command, creationflags=_NEW_GROUP | _NO_WINDOW, **options)
     try:

@@ -62,7 +62,7 @@ Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = rang
  M_DRAM_WRITE, M_DISPATCH, M_FETCH_LINES, M_MOST_CYCLES, M_LOG_FROM, M_LOG_TO, M_SYNC, M_BULK_START, M_BULK_LINE,
  M_BULK_END, M_BULK_BYTES, M_ACROSS, M_CODE_LINES, M_CODE_NEAR, M_CODE_FAR, M_NEAR_LINE, M_FAR_LINE, M_BULK_STORE,
  M_FENCE, M_L2_PORT, M_WAKE, M_TAGS,
- M_FENCE_STORED, M_MISSES, M_SCATTERED, M_RANDOM, M_ENTRY, M_ONE_WAVE) = range(54)  # fmt: skip
+ M_FENCE_STORED, M_MISSES, M_SCATTERED, M_RANDOM, M_ENTRY, M_ONE_WAVE, M_NEAR_WAYS, M_FAR_WAYS) = range(56)  # fmt: skip
 
 QUEUES = 17
 (Q_L2, Q_DRAM, Q_NEAR, Q_BULK, Q_TAGS, Q_NEAR_LEFT, Q_FAR_LEFT, Q_SINCE, Q_OWN) = range(9)
@@ -711,6 +711,21 @@ def cached(tags: i64, ways: int, first: int, sets: int, line: int, clock: int) -
 
 
 @native
+def near_code(line: int, now: float, m: f64, fetched: i64) -> int:
+    """Whether the first cache of code has a line, which it has afterwards."""
+    ways = int(m[M_NEAR_WAYS])
+    return cached(fetched, ways, int(m[M_CODE_LINES]), int(m[M_CODE_NEAR]) // ways, line, int(now))
+
+
+@native
+def far_code(line: int, now: float, m: f64, fetched: i64) -> int:
+    """Whether the second cache of code has a line, which it has afterwards."""
+    ways = int(m[M_FAR_WAYS])
+    first = int(m[M_CODE_LINES]) + 2 * int(m[M_CODE_NEAR])
+    return cached(fetched, ways, first, int(m[M_CODE_FAR]) // ways, line, int(now))
+
+
+@native
 def fetch_line(line: int, now: float, m: f64, fetched: i64, fetches: f64) -> float:
     """When a line of code is there that a warp comes to. Code that the first cache holds comes once; a loop that is
     larger comes again and again, from the second cache or from L2, a line after the other."""
@@ -719,15 +734,15 @@ def fetch_line(line: int, now: float, m: f64, fetched: i64, fetches: f64) -> flo
         fetched[line] = 1
         fetches[line] = 0.0
         if lines > m[M_CODE_NEAR]:
-            cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now))
-            cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now))
+            near_code(line, now, m, fetched)
+            far_code(line, now, m, fetched)
         return now + m[M_COLD_LINE]
     if lines <= m[M_CODE_NEAR]:
         return now
-    if cached(fetched, 4, lines, int(m[M_CODE_NEAR]) // 4, line, int(now)):
+    if near_code(line, now, m, fetched):
         return max(now, fetches[line])
     took = m[M_NEAR_LINE]
-    if cached(fetched, 4, lines + 2 * int(m[M_CODE_NEAR]), int(m[M_CODE_FAR]) // 4, line, int(now)) == 0:
+    if far_code(line, now, m, fetched) == 0:
         took = m[M_FAR_LINE]
     if fetches[lines + 1] + 1.0 == float(line):  # lines behind each other are fetched ahead
         fetches[lines] = max(fetches[lines] + took, now)

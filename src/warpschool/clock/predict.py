@@ -47,10 +47,10 @@ class Followed:
     """What the warps of one multiprocessor do in a launch, which no constant of time changes.
 
     Warp `w` of the blocks begins in chunk `first[w]` of `stream`; `order` is that in which the multiprocessor gets the
-    blocks, `mine` how many it gets in all, `left` for how many like those followed last there are the others. At a time
-    it has `resident` blocks, and `active` multiprocessors have one. For each array, between two of `ranges`, `shares`
-    is how many multiprocessors want each of its sectors; `footprint` are all bytes that are touched. `contested` are
-    rows of `busiest_lines`, of all multiprocessors together.
+    blocks, `mine` how many it gets in all, `left` for how many like those in the later full sets there are the others.
+    At a time it has `resident` blocks; of alike ones the last `rest` make no full set. `active` multiprocessors have
+    one. For each array, between two of `ranges`, `shares` is how many multiprocessors want each of its sectors;
+    `footprint` are all bytes that are touched, `contested` rows of `busiest_lines`, of all multiprocessors together.
     """
 
     program: Program
@@ -61,6 +61,7 @@ class Followed:
     mine: int
     left: float
     resident: int
+    rest: int
     active: int
     ranges: np.ndarray
     shares: np.ndarray
@@ -108,15 +109,15 @@ def _follow(program: Program, launch: KernelLaunch, machine: Machine) -> Followe
     resident = min(occupancy.blocks, len(numbers))
     if "warps" in machine.limits:
         resident = max(1, min(resident, int(machine.limits["warps"]) // launch.warps))
-    traces, order = _followed(tracer, numbers, resident)
+    traces, order = _followed(tracer, work, numbers, resident)
     active = min(launch.blocks, sms)
     ranges, shares, footprint = _sharing(tracer, traces, len(numbers), active)
     contested = busiest_lines(traces, _atomics_of(program)) * (launch.blocks / len(traces))
     left = _left(work, numbers, [traces[k].issued for k in order])
     stream, first = _joined(traces)
     return Followed(
-        program, launch, stream, first, order, len(numbers), left, resident, active, ranges, shares, footprint,
-        contested, work.total,
+        program, launch, stream, first, order, len(numbers), left, resident,
+        len(numbers) % resident if work.is_even else 0, active, ranges, shares, footprint, contested, work.total,
     )  # fmt: skip
 
 
@@ -129,11 +130,9 @@ def time_of(
     """
     run = _Run(found, machine, warm=warm)
     used, stalls, issues = run.simulate(watched)
-    cycles, followed = used[core.U_CYCLES], len(found.order)
-    if followed < found.mine:  # the rest goes on like the later half of what was followed
-        half = followed // 2
-        rate = (run.ends[followed - 1] - run.ends[half - 1]) / (followed - half) if half else cycles / followed
-        cycles += rate * found.left
+    cycles, followed = max(used[core.U_CYCLES], _last_set(found, run, used, stalls, machine)), len(found.order)
+    if followed < found.mine:
+        cycles += found.left * _cycles_of_one(run.ends, followed, found.resident)
     cycles = max(cycles, _in_turn(found.contested, machine))
     mhz = _mhz(found.program, machine, used)
     clock = machine["clock"]
@@ -173,22 +172,98 @@ def _mhz(program: Program, machine: Machine, used: np.ndarray) -> float:
     return float(clock.get("warpgroup_mhz", clock["tensor_mhz"]) if of_groups else clock["tensor_mhz"])
 
 
-def _followed(tracer: Tracer, numbers: Sequence[int], resident: int) -> tuple[list[BlockTrace], list[int]]:
-    """These blocks, followed as far as the budget goes: at least one, better a full set."""
-    launch = tracer.launch
+def _followed(
+    tracer: Tracer, work: Work, numbers: Sequence[int], resident: int
+) -> tuple[list[BlockTrace], list[int]]:
+    """These blocks, followed as far as the budget goes, and the order in which they run.
+
+    Blocks that are alike come and go in sets of as many as are resident. So those that run are full sets from the
+    front, two at least if that is not too much, and at the end the last blocks, as many as make no full set: where sets
+    in between are left out, what is left ends like the launch does.
+    """
+    mean = max(1.0, work.total / tracer.launch.blocks)
+    most = max(1, int(_MOST_TRACED / mean))
+    if most >= len(numbers):
+        return [_trace(tracer, number) for number in numbers], list(range(len(numbers)))
+    if not work.is_even:
+        return _front(tracer, numbers, resident)
+    rest = len(numbers) % resident
+    affordable = max(1, (int(3 * _MOST_TRACED / mean) - rest) // resident)
+    sets = min(max(2, (most - rest) // resident), affordable, len(numbers) // resident)
+    last = min(rest, most // 4)
+    first = min(most - last, sets * resident)
+    chosen = [*numbers[:first], *numbers[len(numbers) - last :]]
+    order = [k % first for k in range(sets * resident)]  # alike blocks again, elsewhere in memory they would be
+    order += [first + k % last if last else k % first for k in range(rest)]
+    return [_trace(tracer, number) for number in chosen], order
+
+
+def _front(tracer: Tracer, numbers: Sequence[int], resident: int) -> tuple[list[BlockTrace], list[int]]:
+    """The first ones of blocks that differ: at least one, better a full set."""
     traces: list[BlockTrace] = []
     spent = 0
     for number in numbers:
-        traces.append(tracer.run(launch.block_at(number)))
+        traces.append(_trace(tracer, number))
         spent += traces[-1].issued
         if spent + traces[-1].issued > _MOST_TRACED:
             break
     order = list(range(len(traces)))
     least = min(len(numbers), 2 * resident)
-    while len(order) < least and spent < 3 * _MOST_TRACED:  # alike blocks again, elsewhere in memory they would be
+    while len(order) < least and spent < 3 * _MOST_TRACED:
         order.append(len(order) % len(traces))
         spent += traces[order[-1]].issued
     return traces, order
+
+
+def _trace(tracer: Tracer, number: int) -> BlockTrace:
+    return tracer.run(tracer.launch.block_at(number))
+
+
+def _cycles_of_one(ends: np.ndarray, followed: int, resident: int) -> float:
+    """Cycles that one block more takes: what the later half of the full sets took, in whole sets, since the blocks of
+    each begin and end together."""
+    sets = followed // resident
+    since = sets // 2 * resident
+    if not since:
+        return float(ends[followed - 1]) / followed
+    return float(ends[sets * resident - 1] - ends[since - 1]) / (sets * resident - since)
+
+
+def _last_set(found: Followed, run: _Run, used: np.ndarray, stalls: np.ndarray, machine: Machine) -> float:
+    """Until when a multiprocessor takes that gets more of the last blocks than others do; 0 where all get as many.
+
+    Blocks go where room is first. Multiprocessors come apart by as much as L2 is further from one than from another, in
+    proportion to what warps wait for it: who is ahead sees the blocks of its set end, and new ones come in their place,
+    while others have none ended yet. What of a set's time L2 and DRAM are busy takes the less the fewer multiprocessors
+    still ask.
+    """
+    full, resident = len(found.order) - found.rest, found.resident
+    if not found.rest or not full:
+        return 0.0
+    ends = np.sort(run.ends[: len(found.order)])
+    end = float(ends[full - 1])
+    waits = float(stalls[:, core.R_LONG].sum() / max(1.0, stalls.sum()))
+    last = found.launch.blocks - found.mine // resident * resident * found.active
+    share = last / (resident * found.active)
+    apart = machine["latency"]["l2_apart"] * waits * end
+    got = resident * _share_of_first(share, end - float(ends[full - resident]), apart)
+    more = min(1.0, max(0.0, got - found.rest) / (resident - found.rest))
+    busy = min(1.0, float(max(used[core.U_L2_SHARE], used[core.U_DRAM_SHARE])))
+    whole_set = resident * _cycles_of_one(run.ends, full, resident) * (1.0 - busy * (1.0 - share))
+    few = float(used[core.U_CYCLES]) - end
+    return end + few + more * max(0.0, whole_set - few)
+
+
+def _share_of_first(share: float, own: float, apart: float) -> float:
+    """What part of its places the multiprocessor that is ahead fills again, if `share` of all places are filled again:
+    the places of each become free evenly over `own` cycles, and the multiprocessors begin with that evenly over
+    `apart` cycles."""
+    if own <= 0.0:
+        return 1.0 if apart > 0.0 else share
+    until = float(np.sqrt(2.0 * share * own * apart))
+    if until >= apart:
+        until = share * own + apart / 2.0
+    return min(1.0, until / own)
 
 
 def _left(work: Work, numbers: Sequence[int], issued: Sequence[int]) -> float:
@@ -223,7 +298,7 @@ class _Run:
         self.found = found
         program, launch, resident, active = found.program, found.launch, found.resident, found.active
         memory, latency, issue, clock = (machine[name] for name in ("memory", "latency", "issue", "clock"))
-        m = np.zeros(54)
+        m = np.zeros(56)
         own = program.function.shared_bytes + launch.shared_bytes + machine.spec.sm.reserved_shared_bytes
         l1 = int(memory["l1_bytes"]) - machine.carve_out(resident * own)
         ghz = float(clock["mhz"]) / 1000
@@ -263,6 +338,7 @@ class _Run:
         m[core.M_CODE_LINES] = len(self.table) // _LINE_INSTRUCTIONS + 2
         m[core.M_CODE_NEAR], m[core.M_CODE_FAR] = (code[name] // _LINE for name in ("near_bytes", "far_bytes"))
         m[core.M_NEAR_LINE], m[core.M_FAR_LINE] = code["near_line"], code["far_line"]
+        m[core.M_NEAR_WAYS], m[core.M_FAR_WAYS] = code["near_ways"], code["far_ways"]
         self.ends = np.zeros(1)
 
     def simulate(self, watched: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,9 +1,13 @@
 """The worker process: runs NVRTC, and nothing else. Started as a script by `processes.py`, never imported by it.
 
 It compiles, or forks compilers that inherit a loaded NVRTC: nothing of a source ever reaches the one that forks. A
-compiler speaks frames on its standard input and output, applies the limits of each request to itself before it
-compiles, and may read CUDA's headers only (Landlock, where the kernel has it). It ends when its parent ends. What it
-imports besides the standard library is found once `main` has its arguments.
+compiler speaks frames on its standard input and output, and may read CUDA's headers only (Landlock, where the kernel
+has it). It ends when its parent ends. What it imports besides the standard library is found once `main` has its
+arguments.
+
+NVRTC does some things in the order of addresses: the same source had other PTX, now and then. So each request is
+compiled by a fork, which applies its limits to itself, in a thread, whose memory begins empty: whatever was compiled
+before, and whatever this process has read, NVRTC finds the same addresses (`system.start`, `system.apart`).
 """
 
 from __future__ import annotations
@@ -135,17 +139,23 @@ class Nvrtc:
         known = " ".join(map(str, self.archs)).encode()
         write_frame(stdout, [b"ready", self.version.encode(), known, b"%d" % closed, b""])
         while (request := read_frame(stdin)) is not None:
-            limits, source, name, options, more = request
-            cpu_s, memory_bytes, most_log, most_ptx = limits.split()
-            system.limit_next(float(cpu_s), int(memory_bytes))
-            try:
-                answer = compile_program(
-                    self.calls, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
-                )
-            except MemoryError:
-                answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
-            system.limit_next(0)
-            write_frame(stdout, answer)
+            system.apart(self._answer, request, stdout)
+
+    def _answer(self, request: list[bytes], stdout: BinaryIO) -> None:
+        """Answer a request, within its limits."""
+        from ptxsim import system
+
+        limits, source, name, options, more = request
+        cpu_s, memory_bytes, most_log, most_ptx = limits.split()
+        system.limit_next(float(cpu_s), int(memory_bytes))
+        try:
+            answer = compile_program(
+                self.calls, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
+            )
+        except MemoryError:
+            answer = [b"NVRTC_ERROR_OUT_OF_MEMORY", b"", b"", b"0", b""]
+        system.limit_next(0)
+        write_frame(stdout, answer)
 
 
 def taken_streams() -> tuple[BinaryIO, BinaryIO]:
@@ -162,13 +172,13 @@ def compile_for(parent: int, by_signal: bool, library: str, readable: list[str])
     from ptxsim import system
 
     stdin, stdout = taken_streams()
-    system.die_with_parent(parent, by_signal=by_signal, stdin=stdin.fileno())
     system.limit(file_bytes=0)
     try:
         nvrtc = Nvrtc(library)
     except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
+    system.die_with_parent(parent, by_signal=by_signal, stdin=stdin.fileno())  # its thread must not move the library
     nvrtc.serve(stdin, stdout, readable)
 
 
@@ -180,9 +190,9 @@ def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) ->
 
     requests = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    system.die_with_parent(parent, by_signal=by_signal)
     system.limit(file_bytes=0)
     nvrtc, me = Nvrtc(library), os.getpid()
+    system.die_with_parent(parent, by_signal=by_signal)
     while True:
         data, pipes, _, _ = socket.recv_fds(requests, 1, 2)
         _reap(os.WNOHANG if data else 0)

@@ -42,6 +42,8 @@ from warpschool.errors import (
 if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
     from warpschool.compile.clang import ClangToolchain
 
+_STATE = "apart"
+"""The state in which NVRTC begins (`child`), of which its PTX is a function, too."""
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)
 _EXPRESSION = re.compile(r"[\w:&*<>,()\s+-]+", re.ASCII)
@@ -231,7 +233,7 @@ class _Job:
         self.headers = {key: device_part(text, header=True) for key, text in headers_within(self.source).items()}
         texts = (device_part(self.source), self.source, *self.headers.values())
         identity = self.toolchain.identity
-        self.key = cache.content_key(*texts, self.name, arch, identity, *self.options, *self.expressions)
+        self.key = cache.content_key(_STATE, *texts, self.name, arch, identity, *self.options, *self.expressions)
 
     def run(self) -> Compiled:
         code = self._cleared(device_part(self.source), self.name)

@@ -287,7 +287,10 @@ def _started(what: str, toolchain: Toolchain, **streams: Any) -> subprocess.Pope
         os.pathsep.join(str(folder) for folder in toolchain.readable),
         *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
     ]
-    return system.start(command, stderr=subprocess.DEVNULL, cwd="/", env=bare_environment(), **streams)
+    environment = bare_environment()
+    return system.start(
+        command, fixed_addresses=True, stderr=subprocess.DEVNULL, cwd="/", env=environment, **streams
+    )
 
 
 TOO_MUCH = "Does a macro or template expand without end, or is a loop unrolled too far?"

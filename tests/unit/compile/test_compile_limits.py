@@ -17,6 +17,7 @@ from warpschool.compile.pool import WorkerPool, pool
 from warpschool.compile.processes import CompilerFork, CompilerForks, CompilerProcess, Request
 from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
+ROOT = Path(__file__).parents[3]
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
 ROWS = ["#define A0 " + "+".join("x" * 10), *(f"#define A{i} " + "+".join([f"A{i - 1}"] * 10) for i in range(1, 9))]
 SLOW_BOMB = "\n".join(ROWS) + '\nextern "C" __global__ void k(int x, int* y) { *y = A8; }\n'
@@ -38,8 +39,9 @@ def alive(pid: int) -> bool:
 
 
 def processor_s(pid: int) -> float:
+    """Processor time of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def children(of: int | None = None) -> set[int]:
@@ -104,6 +106,25 @@ def test_limits_hold_for_each_compilation_anew():
     with pytest.raises(CompileLimitError):
         compile_cuda(LARGE_BOMB, limits=CompileLimits(memory_bytes=1 << 29))
     assert "tiny" in compile_cuda("#include <mma.h>\n" + TINY).ptx
+
+
+def test_every_compilation_begins_in_the_same_state():
+    """NVRTC does some things in the order of addresses: what is compiled before, and by whom, must not show."""
+    source = (ROOT / "solutions" / "lab16_attention" / "07_backward.cu").read_text("utf-8")
+    request = Request(source, "k.cu", ["-arch=compute_80", "-lineinfo", "-std=c++17"])
+    workers = [CompilerProcess(find_toolchain()) for _ in range(2)]
+    if any(Path(f"/proc/{w.pid}/personality").read_text().strip() != "00040000" for w in workers):
+        pytest.skip("this system lets no process choose its addresses")
+    libraries = [
+        [line.split()[0] for line in Path(f"/proc/{w.pid}/maps").read_text().splitlines() if "libnvrtc" in line]
+        for w in workers
+    ]
+    assert libraries[0] == libraries[1] != []
+    assert workers[1].compile(Request(TINY, "k.cu", ["-arch=compute_80"]), CompileLimits()).ptx
+    answers = [w.compile(request, CompileLimits()) for w in (*workers, workers[1])]
+    assert answers[0].ptx and len({answer.ptx for answer in answers}) == 1
+    for worker in workers:
+        worker.kill()
 
 
 def test_sizes_are_limited():

@@ -14,6 +14,8 @@ from warpschool.harness.launcher import Program
 from warpschool.nn import Convolution, convolve
 from warpschool.nn.pipelines import Convolved, FewChannels, Winograd, run
 from warpschool.nn.winograd import (
+    NEARER,
+    POINTS,
     Matrices,
     convolve_in,
     magnitudes,
@@ -40,7 +42,7 @@ PUBLISHED = {  # Lavin and Gray, 2016; F(4,3) also in the VGG16 thesis
         "4 0 -5 0 1 0 | 0 -4 -4 1 1 0 | 0 4 -4 -1 1 0 | 0 -2 -1 2 1 0 | 0 2 -1 -2 1 0 | 0 4 0 -5 0 1",
     ),
 }
-TILES = [(1, 3), (2, 2), (2, 3), (4, 3), (3, 4), (6, 3), (4, 5), (8, 3), (5, 1)]
+TILES = [(1, 3), (2, 2), (2, 3), (4, 3), (3, 4), (6, 3), (4, 5), (8, 3), (5, 1), (5, 3), (7, 3)]
 STEPS = {step.idea: step for step in Course.find().lab("lab09").steps}
 
 
@@ -116,7 +118,7 @@ def test_refusals(make, said):
 # ---------------------------------------------------------------- stages
 
 
-@pytest.mark.parametrize("tile", [(2, 3), (4, 3), (6, 3), (4, 5), (3, 2)])
+@pytest.mark.parametrize("tile", [(2, 3), (4, 3), (6, 3), (7, 3), (4, 5), (3, 2)])
 @pytest.mark.parametrize(("height", "width", "pad"), [(14, 14, 1), (9, 7, 0), (5, 12, 2)])
 def test_stages_make_a_convolution(tile, height, width, pad):
     exact = matrices(*tile)
@@ -149,6 +151,32 @@ def test_errors_grow_with_the_tile_and_shrink_with_the_precision():
     assert not (np.abs(convolve_in(x, w, matrices(4, 3), pad=1) - exact) > bound).any()
 
 
+def worst_error(exact: Matrices) -> float:
+    """The largest of float32 at 32 channels, of the largest result."""
+    x, w = Convolution(batch=1, channels=32, height=30, width=30, filters=8, rows=3, cols=3).arrays(
+        np.random.default_rng(5)
+    )
+    wanted = convolve(x, w)
+    return float(np.abs(convolve_in(x, w, exact) - wanted).max() / np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("tile", NEARER)
+def test_points_found_by_a_search_enlarge_errors_less(tile):
+    usual, nearer = matrices(*tile, points=POINTS[: sum(tile) - 2]), matrices(*tile)
+    assert nearer.amplification < usual.amplification / 2
+    assert worst_error(nearer) < worst_error(usual) / 1.3
+
+
+def test_amplification_says_which_form_errs_more():
+    """Points whose squares are each other's inverses make F(4x4,3x3) as exact as smaller tiles."""
+    inverses = matrices(4, 3, points=[0, "2/3", "-2/3", "3/2", "-3/2"])
+    forms = [matrices(2, 3), inverses, matrices(4, 3), matrices(7, 3), matrices(8, 3)]
+    assert [exact.amplification for exact in forms] == sorted(exact.amplification for exact in forms)
+    errors = [worst_error(exact) for exact in forms]
+    assert errors == sorted(errors) and errors[1] < errors[2] / 2
+    assert matrices(2, 3).amplification == pytest.approx(5 / 3)
+
+
 # ---------------------------------------------------------------- kernels
 
 
@@ -175,7 +203,7 @@ def checked(pipeline: Winograd, problem: Convolution) -> Convolved:
 
 
 @pytest.mark.thinned(3)
-@pytest.mark.parametrize("tile", [(4, 5), (6, 3), (3, 2)])
+@pytest.mark.parametrize("tile", [(4, 5), (6, 3), (3, 2), (7, 3)])
 def test_generated_transforms_in_a_pipeline(tile):
     exact = matrices(*tile)
     pipeline = Winograd(**generated(exact), product=program("03_batched_gemm"))

@@ -1,0 +1,124 @@
+"""How launches end that do not come to their end: the error for what a block's fault was, with its line and why."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from typing import Any, Protocol
+
+from ptxsim.codegen import layout as L
+from ptxsim.codegen.unit import Unit
+from ptxsim.errors import KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
+from ptxsim.finding import Finding
+from ptxsim.kernel.calls import STACK_BYTES
+from ptxsim.limits import WARP
+from ptxsim.record import Terms
+from ptxsim.run.hazards import Reporter
+from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
+from ptxsim.run.textures import complaint
+from ptxsim.run.worker import HostWorker, LaunchSetup
+
+_ENDLESS = "Check the loop's condition, and that every thread changes the variable it tests."
+_WAITING = (
+    "Check the loop's condition. If it waits for another block: on the simulator blocks run one after another to their "
+    "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
+)
+_TRAPS = {
+    L.FAULT_ASSERT: "an assertion failed",
+    L.FAULT_TRAP: "the kernel executed trap",
+    L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
+    L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
+}
+
+
+_MISSED = ("out-of-bounds", "misaligned", "async-order")
+"""hazards that can be why a barrier object never hears of what it waits for"""
+
+
+class Launch(Protocol):
+    """What is asked of a launch (`engine.Launching`)."""
+
+    setup: LaunchSetup
+    terms: Terms
+    unit: Unit
+    file: str
+
+    def counted(self, workers: list[HostWorker]) -> tuple[dict[int, dict[str, int]], dict[str, int]]: ...
+    def hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]: ...
+
+
+def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
+    """Raises the error of the first worker that met a fault, if one did."""
+    for w in workers:
+        if w.error is not None:
+            raise w.error
+    failed = next((w for w in workers if w.struct.fault), None)
+    if failed is None or failed.strayed:  # its hazards say it
+        return
+    fault = failed.struct
+    line = int(fault.fault_site)
+    calls = calls_at(launch.unit.kernel.blocks, line)
+    where: dict[str, Any] = {"file": launch.file, "line": line, "calls": calls}
+    block = f"block {tuple(fault.ctaid)}"
+    if fault.fault == L.FAULT_BUDGET:
+        raise _spent(launch, workers, failed, block)
+    if fault.fault == L.FAULT_PRINT:
+        raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
+    if fault.fault == L.FAULT_DEADLOCK:
+        raise _deadlock(launch, failed, block, where)
+    if fault.fault == L.FAULT_TEXTURE:
+        reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.file)
+        thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
+        raise KernelTrap(f"thread {thread} of {block} {complaint(fault, launch.setup.memory)}", **where)
+    raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
+
+
+def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block: str) -> StepLimitExceeded:
+    """The error for a budget of loop iterations that is used up, at the loop that has used it up."""
+    fault, setup = failed.struct, launch.setup
+    counted = [(launch.unit.plan.executions, w.counters) for w in workers]
+    masked = setup.code.masked_plan
+    if masked is not None:
+        counted += [(masked.executions, w.masked_counters) for w in workers if w.masked_counters is not None]
+    totals = Counter(launch.counted(workers)[1])
+    del totals["blocks"]
+    spent_at = int(fault.fault_site)
+    is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
+    where: dict[str, Any] = {"file": launch.file, "counted": totals, "is_certain": is_certain}
+    if fault.started < setup.block_budget:
+        return StepLimitExceeded(
+            f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
+            next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
+            line=spent_at, **where,
+        )  # fmt: skip
+    line = endless_line(launch.unit.kernel.blocks, executions(counted), spent_at)
+    return StepLimitExceeded(
+        f"{block} ran this loop until its budget of {setup.block_budget:,} iterations was used up: "
+        "most likely it never ends",
+        next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
+        line=line, calls=calls_at(launch.unit.kernel.blocks, line), **where,
+    )  # fmt: skip
+
+
+def _deadlock(launch: Launch, failed: HostWorker, block: str, where: dict[str, Any]) -> KernelDeadlock:
+    fault = failed.struct
+    reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.file)
+    offset = int(fault.waiting_at)
+    state = ctypes.c_uint64.from_address(fault.shared + offset).value
+    expected, missing = state & L.COUNT_MASK, state >> L.COUNT_BITS & L.COUNT_MASK
+    thread = reporter.thread(fault.waiting_thread >> L.WARP_SHIFT, fault.waiting_thread & (WARP - 1))
+    waits = f"thread {thread} of {block} waits at the barrier object in {reporter.shared_array(offset)} for ever: "
+    before = next((h for h in launch.hazards([failed]) if h.kind in _MISSED), None)
+    first = f"Before that, in line {before.line}: {before.message}. " if before else ""
+    announced, came = failed.follower.awaited(offset) if failed.follower else (0, 0)
+    if missing == 0 and announced != came:
+        return KernelDeadlock(
+            f"{waits}its phase expects {announced:,} bytes, {came:,} came",
+            next_step=f"{first}Announce by expect_tx what a phase's copies bring: always the bytes of whole boxes.",
+            **where,
+        )
+    return KernelDeadlock(
+        f"{waits}{expected - missing:,} of {expected:,} arrivals have come and nobody else is about to arrive",
+        next_step=f"{first}Compare the count that the object was set up with to the threads that arrive in a phase.",
+        **where,
+    )
