@@ -8,14 +8,14 @@ from warpcourse.cases import convolution
 from warpschool.grading import criterion, practice
 from warpschool.nn import convolve
 
-PLAIN = [convolution(2, 64, 8, 64, 1), convolution(9, 64, 12, 64, 3, pad=1), convolution(2, 128, 20, 128, 3)]
+PLAIN = [convolution(2, 64, 8, 64, 1), convolution(5, 64, 12, 64, 3, pad=1), convolution(1, 128, 20, 128, 3)]
 ODD = practice([
     convolution(1, 8, 1, 8, 1),
     convolution(3, 8, (7, 13), 16, (3, 2), pad=1),
-    convolution(2, 72, (33, 35), 136, 3, pad=1),
+    convolution(2, 72, (17, 35), 136, 3, pad=1),
     convolution(1, 16, (23, 11), 8, (7, 3), pad=4),
 ])
-MOST_PRODUCTS = 60_000_000  # of a drawn case: a check must stay short
+MOST_PRODUCTS = 30_000_000  # of a drawn case: a check must stay short
 COUNTED = practice(
     [convolution(5, 64, 12, 64, 3, pad=1), convolution(2, 128, (18, 10), 128, 2)], count=1,
     needs=lambda problem: problem.products <= MOST_PRODUCTS,
