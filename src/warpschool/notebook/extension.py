@@ -88,7 +88,7 @@ def _builds(step: str, name: str, source: str) -> bool:
     with tempfile.TemporaryDirectory(prefix="warpschool-program-") as folder:
         try:
             cell = Source(source.encode(), name, "notebook cell")
-            with working(f"building {step}"):  # with our runtime library, the first time on a machine
+            with working(_work_of(step)):
                 built = build_program(cell, Path(folder), must=False, may_cache=True)
         except WarpschoolError as error:
             show_text(str(error), failed=True)
@@ -98,6 +98,15 @@ def _builds(step: str, name: str, source: str) -> bool:
         return False
     show_text("\n".join([f"{step} builds, with {built.compiler}.", *built.warnings]))
     return True
+
+
+def _work_of(step: str) -> str:
+    """What a build has to do, for its bar: our runtime library is compiled once for a machine."""
+    from warpschool.programs.build import has_runtime_library
+    from warpschool.programs.tools import find_tools
+
+    first = "" if has_runtime_library(find_tools()) else ", and the runtime library of programs, once for this machine"
+    return f"building {step}{first}"
 
 
 def _resources(source: str, name: str) -> dict[str, Resources]:

@@ -131,15 +131,30 @@ def _per_thread_names(tools: Tools) -> list[str]:
     return [f"-Wl,--defsym={name}_{kind.lower()}={name}" for name, kind in dict.fromkeys(found)]
 
 
+def has_runtime_library(tools: Tools) -> bool:
+    """Whether this machine has our runtime library already; else the first build compiles it, which takes its time."""
+    return _runtime_place(tools).is_file()
+
+
+def _runtime_place(tools: Tools) -> Path:
+    """Where the library of these tools and of our sources as they are lies, once it is made."""
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *_fixed_parts(tools))
+    return _folder("runtime") / key / NAME
+
+
+def _fixed_parts(tools: Tools) -> tuple[str, ...]:
+    """What the library is made of besides the tools and our own files; NVIDIA's two libraries come last."""
+    nvidias = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
+    return _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, *nvidias
+
+
 def runtime_library(tools: Tools) -> Path:
     """Our runtime library, compiled when a machine needs it for the first time."""
-    nvrtc, curand = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
-    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, nvrtc, curand
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
-    folder = _folder("runtime") / key
-    made = folder / NAME
+    made = _runtime_place(tools)
     if made.is_file():
         return made
+    folder = made.parent
+    nvrtc, curand = _fixed_parts(tools)[-2:]
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         target = Path(work) / NAME

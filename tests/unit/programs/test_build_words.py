@@ -9,7 +9,18 @@ from pathlib import Path
 import pytest
 
 from warpschool.cli.programs import compiler_words
-from warpschool.programs.build import _advice, _Compilers, _prune, _stages, _tidy
+from warpschool.notebook.extension import _work_of
+from warpschool.programs import find_tools, tools_report
+from warpschool.programs.build import (
+    _advice,
+    _Compilers,
+    _prune,
+    _runtime_place,
+    _stages,
+    _tidy,
+    has_runtime_library,
+    runtime_library,
+)
 
 
 def kept(*words):
@@ -89,3 +100,15 @@ def test_messages_show_the_words_of_the_source():
     told = _tidy(said).splitlines()
     assert told[1] == "  __global__ void k(float* p) { __shared__ float s[x]; }"
     assert told[2].index("^") == told[1].index("x]")
+
+
+@pytest.mark.skipif(not tools_report()["available"], reason="whole programs cannot be built here")
+def test_the_bar_of_a_build_says_whether_the_runtime_library_is_made_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path))
+    assert not has_runtime_library(find_tools())
+    assert _work_of("lab14/01") == "building lab14/01, and the runtime library of programs, once for this machine"
+    made = _runtime_place(find_tools())
+    made.parent.mkdir(parents=True)
+    made.touch()
+    assert has_runtime_library(find_tools()) and runtime_library(find_tools()) == made
+    assert _work_of("lab14/01") == "building lab14/01"
