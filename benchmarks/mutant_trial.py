@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from warpcourse.floats8 import decode, encode
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course
 from warpschool.errors import WarpschoolError
@@ -44,6 +45,8 @@ _INTEGERS: dict[str, Callable[[np.random.Generator, tuple[int, ...], Mapping[str
     "choice": lambda rng, shape, sizes: rng.integers(0, 5, shape),
 }
 """Integer inputs that must be of some kind: ascending, of all digits, one of four or none."""
+_FLOATS8 = ("A", "Bt")
+"""Matrices that hold floats of 8 bits where they hold bytes."""
 _SHAPELESS = {"part": ("PART", "C", "R", "S")}
 """Arrays whose axes no entry names: what a constant is filled from."""
 _FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0", "RELU", "MASK", "centred", "causal", "shift", "first")
@@ -72,6 +75,10 @@ class Trial:
 
 
 # ---------------------------------------------------------------- answers
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    return decode(array) if array.dtype == np.uint8 else array.astype(np.float64)
 
 
 def _product(a: _Arrays, s: Mapping[str, float]) -> dict[str, np.ndarray]:
@@ -121,7 +128,7 @@ ANSWERS: dict[tuple[str, ...], Callable[[_Arrays, Mapping[str, float]], dict[str
     ("conv", "part", "x", "y"): _some_filters,
     ("conv", "x", "y", "part"): _some_filters,
     ("matmul_batched", "A", "B"): _batched,
-    ("matmul_bt", "A", "Bt"): lambda a, s: {"C": a["A"].astype(np.float64) @ a["Bt"].astype(np.float64).T},
+    ("matmul_bt", "A", "Bt"): lambda a, s: {"C": s.get("alpha", 1) * (_numbers(a["A"]) @ _numbers(a["Bt"]).T)},
     ("gemm", "A", "B", "C"): lambda a, s: {
         "D": s["alpha"] * (a["A"].astype(np.float64) @ a["B"]) + s["beta"] * a["C"].astype(np.float64)
     },
@@ -239,6 +246,8 @@ def _filled(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
             drawn: np.ndarray
             if array.dtype.kind == "f":
                 drawn = rng.uniform(-1, 1, shape)
+            elif array.dtype == np.uint8 and name in _FLOATS8:
+                drawn = encode(rng.uniform(-1, 1, shape))
             elif name in _INTEGERS:
                 drawn = _INTEGERS[name](rng, shape, plan.sizes)
             else:

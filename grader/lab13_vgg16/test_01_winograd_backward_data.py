@@ -7,7 +7,10 @@ from warpcourse.lab13_vgg16.cases import check_data
 from warpschool.grading import criterion, practice
 
 WHOLE = [(1, 64, 16, 16, 32), (2, 3, 5, 8, 12)]
-RAGGED = practice([(2, 5, 7, 13, 9), (1, 1, 1, 2, 2), (2, 70, 20, 14, 14), (1, 3, 8, 6, 31)])
+RAGGED = practice([
+    (2, 5, 7, 13, 9), (1, 1, 1, 2, 2), (2, 70, 20, 14, 14), (1, 3, 8, 6, 31),
+    (1, 3, 4, 10, 7),  # six tiles: rows of M and V that are no whole quads
+])  # fmt: skip
 ALIGNED = {"BATCH": 1, "C": 64, "F": 16, "H": 16, "W": 128}
 TILES_C, TILES_P = 64, 128  # channels and tiles of which a block computes dV
 COUNTED = practice(

@@ -107,6 +107,10 @@ def _lower(which: int, value: int, *, grace: int = 0) -> None:
     resource.setrlimit(which, (min(value, ceiling), ceiling))
 
 
+_own_stack = [0]
+"""Bytes of address space that the thread of `apart` has taken for its stack, in that process."""
+
+
 def limit_next(cpu_s: float, memory_bytes: int = 0) -> None:
     """Limit what this process does from now on, until the next call: with 0 nothing.
 
@@ -114,8 +118,8 @@ def limit_next(cpu_s: float, memory_bytes: int = 0) -> None:
     """
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     if memory_bytes:
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
+        hard, wanted = resource.getrlimit(resource.RLIMIT_AS)[1], memory_bytes + _own_stack[0]
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         with suppress(*[ValueError, OSError] if sys.platform == "darwin" else []):
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
@@ -205,7 +209,8 @@ def private_folder(base: str, name: str) -> str | None:
 
 
 _ADDR_NO_RANDOMIZE, _WHICH = 0x0040000, ctypes.c_ulong(0xFFFFFFFF)
-_STACK_BYTES = 8 << 20
+_STACK_BYTES = 512 << 20
+"""Of the thread of `apart`: a compiler raises the limit of a main thread's, and uses 3 KB for each parenthesis."""
 
 
 def start(command: Sequence[str], *, fixed_addresses: bool = False, **options: Any) -> subprocess.Popen[bytes]:
@@ -255,7 +260,12 @@ def _do_and_leave(parent: int, work: Callable[..., object], arguments: tuple[obj
 
     over.acquire()
     _thread.stack_size(_STACK_BYTES)
-    _thread.start_new_thread(run, ())
+    _own_stack[0] = _STACK_BYTES
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:  # so much address space is not to be had
+        _own_stack[0] = 0
+        run()
     over.acquire()
     os._exit(code[0])
 

@@ -200,7 +200,10 @@ def test_a_variable_without_a_value_is_told():
 
 @needs_clang
 def test_a_bomb_ends_at_its_limits():
-    bomb = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(x))))\nint a[] = {B(B(B(1,)))};\n"
+    bomb = """template <int N, int M> struct S { S<N - 1, 2 * M> a; S<N - 1, 2 * M + 1> b; };
+template <int M> struct S<0, M> { int x; };
+__global__ void k(int* x) { x[0] = sizeof(S<22, 0>); }
+"""
     limits = CompileLimits(cpu_s=2.0, memory_bytes=1 << 29)
     with pytest.raises(CompileLimitError, match=r"processor time|memory"):
         compile_cuda(bomb, compiler="clang", limits=limits)

@@ -19,11 +19,11 @@ from warpschool.errors import CompileError, CompileLimitError, CompilerMissing
 
 ROOT = Path(__file__).parents[3]
 TINY = 'extern "C" __global__ void tiny(int* x) { x[threadIdx.x] = 7; }\n'
-ROWS = ["#define A0 " + "+".join("x" * 10), *(f"#define A{i} " + "+".join([f"A{i - 1}"] * 10) for i in range(1, 9))]
-SLOW_BOMB = "\n".join(ROWS) + '\nextern "C" __global__ void k(int x, int* y) { *y = A8; }\n'
-LARGE_BOMB = (
-    "#define F(x) x x x x x x x x\n__global__ void k(int x, int* y) { *y = " + "F(" * 30 + "+x" + ")" * 30 + "; }\n"
-)
+BOMB = """template <int N, int M> struct S { S<N - 1, 2 * M> a; S<N - 1, 2 * M + 1> b; };
+template <int M> struct S<0, M> { int x; };
+__global__ void k(int* x) { x[0] = sizeof(S<22, 0>); }
+"""
+"""Time and memory without end, from few bytes; one of macros is not even compiled (`compile.macros`)."""
 
 
 @pytest.fixture(autouse=True)
@@ -72,20 +72,20 @@ def limited(source, **limits):
 
 
 def test_processor_time_is_limited_and_the_next_compilation_works():
-    assert len(SLOW_BOMB) < 475
-    message = limited(SLOW_BOMB, cpu_s=0.5)
+    assert len(BOMB) < 475
+    message = limited(BOMB, cpu_s=0.5)
     assert message.startswith("k.cu: the compiler used more than 0.5 s of processor time\n")
     assert "tiny" in compile_cuda(TINY).ptx
 
 
 def test_elapsed_time_is_limited_and_says_nothing_about_the_source():
     with pytest.raises(CompilerMissing, match=r"took more than 0\.5 s\n.*overloaded"):
-        compile_cuda(SLOW_BOMB, limits=CompileLimits(wall_s=0.5))
+        compile_cuda(BOMB, limits=CompileLimits(wall_s=0.5))
     assert "tiny" in compile_cuda(TINY).ptx
 
 
 def test_memory_is_limited():
-    message = limited(LARGE_BOMB, memory_bytes=1 << 29)
+    message = limited(BOMB, memory_bytes=1 << 29)
     assert "ran out of its memory (0.5 GiB)" in message
     assert "tiny" in compile_cuda(TINY).ptx
 
@@ -101,10 +101,10 @@ def test_limits_hold_for_each_compilation_anew():
     while processor_s(worker.pid) < 1.2 * limits.cpu_s:
         assert compiled(TINY.replace("7", str(index := index + 1)), limits) == "NVRTC_SUCCESS"
     assert own.warm_up(find_toolchain()) is worker
-    assert compiled(LARGE_BOMB, CompileLimits(memory_bytes=1 << 28)) == "NVRTC_ERROR_OUT_OF_MEMORY"
+    assert compiled(BOMB, CompileLimits(memory_bytes=1 << 28)) == "NVRTC_ERROR_OUT_OF_MEMORY"
     own.close()
     with pytest.raises(CompileLimitError):
-        compile_cuda(LARGE_BOMB, limits=CompileLimits(memory_bytes=1 << 29))
+        compile_cuda(BOMB, limits=CompileLimits(memory_bytes=1 << 29))
     assert "tiny" in compile_cuda("#include <mma.h>\n" + TINY).ptx
 
 
@@ -176,7 +176,7 @@ def test_a_worker_that_dies_in_the_middle_is_a_limit_error():
     worker = CompilerProcess(find_toolchain())
     threading.Timer(0.5, os.kill, (worker.pid, signal.SIGSEGV)).start()
     with pytest.raises(CompileLimitError, match=r"ran out of its memory \(1 GiB\) or crashed \(SIGSEGV\)"):
-        worker.compile(Request(SLOW_BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits())
+        worker.compile(Request(BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits())
     assert not worker.healthy and worker.pid not in children()
 
 
@@ -200,7 +200,7 @@ from warpschool.compile.pool import pool
 pool.warm_up(find_toolchain())
 try:
     print("ready", flush=True)
-    compile_cuda({SLOW_BOMB!r})
+    compile_cuda({BOMB!r})
 except KeyboardInterrupt:
     assert "tiny" in compile_cuda({TINY!r}).ptx
     print("stopped", flush=True)
@@ -227,7 +227,7 @@ def main():
 
 
 @pytest.mark.parametrize("start", ["main()", "threading.Thread(target=main).start(); time.sleep(600)"])
-@pytest.mark.parametrize("work", ["time.sleep(600)", f"compile_cuda({SLOW_BOMB!r})"])
+@pytest.mark.parametrize("work", ["time.sleep(600)", f"compile_cuda({BOMB!r})"])
 def test_no_worker_outlives_its_parent(start, work):
     program = ORPHAN.format(work=work, start=start)
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
@@ -310,9 +310,9 @@ def test_a_forked_compiler_keeps_the_limits_of_one_of_its_own(forks):
     lent = WorkerPool()
     lent.borrow(find_toolchain(), CompilerFork(*forks.fork()))
     with pytest.raises(CompileLimitError, match=r"used more than 0\.3 s of processor time"):
-        lent.compile(find_toolchain(), Request(SLOW_BOMB, "k.cu", ["-arch=compute_80"]), limits)
+        lent.compile(find_toolchain(), Request(BOMB, "k.cu", ["-arch=compute_80"]), limits)
     lent.borrow(find_toolchain(), CompilerFork(*forks.fork()))
-    request, limits = Request(LARGE_BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits(memory_bytes=1 << 28)
+    request, limits = Request(BOMB, "k.cu", ["-arch=compute_80"]), CompileLimits(memory_bytes=1 << 28)
     assert lent.compile(find_toolchain(), request, limits)[0].result == "NVRTC_ERROR_OUT_OF_MEMORY"
     lent.close()
 
