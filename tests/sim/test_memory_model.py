@@ -288,7 +288,7 @@ def test_right_only_in_one_order_shows():
 const int w = threadIdx.x / 32;
 if (threadIdx.x % 32 == 0 && next.load({RELAXED}) == w) {{ next.store(w + 1, {RELAXED}); }}"""
     results = set()
-    for order in (None, 1, 2, 3):
+    for order in (None, 1):
         arrays = np.zeros(1, np.int32), np.zeros(1, np.int32)
         _, _, found = launched(body, *arrays, threads=256, before=ATOMIC, order=order)
         results.add(int(found[1][0]))
@@ -299,7 +299,7 @@ if (threadIdx.x % 32 == 0 && next.load({RELAXED}) == w) {{ next.store(w + 1, {RE
 def test_results_of_right_kernels_do_not_depend_on_the_order():
     text = SUM.replace("BARRIER", "__syncthreads();")
     data = np.arange(256, dtype=np.int32)
-    for order in range(4):
+    for order in range(2):
         hazards, _, found = launched(text, data, np.zeros(1, np.int32), threads=256, before=ATOMIC, order=order)
         assert hazards == []
         assert found[1][0] == data.sum()

@@ -243,6 +243,7 @@ def test_criteria_can_be_listed_without_running(make):
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_pytest_runs_grader_files_directly(make, tmp_path):
     make()
     bad = tmp_path / "mine.cu"
