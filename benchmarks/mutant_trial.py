@@ -52,6 +52,8 @@ _SHAPELESS = {"part": ("PART", "C", "R", "S")}
 _FROM_ZERO = ("PAD", "TRANSPOSE_A", "TRANSPOSE_B", "CROP", "F0", "RELU", "MASK", "centred", "causal", "shift", "first")
 _POSITIVE = ("clip", "epsilon", "correction1", "correction2")
 """Scalars that mean nothing below zero."""
+_FRACTIONS, _SQUARES = ("beta1", "beta2"), ("v",)
+"""Scalars between 0 and 1; arrays of means of squares."""
 _Arrays = Mapping[str, np.ndarray]
 
 
@@ -232,6 +234,8 @@ def _drawn(name: str, rng: np.random.Generator) -> int:
 
 def _scalar(name: str, rng: np.random.Generator) -> float:
     value = round(float(rng.uniform(-2, 2)), 3)
+    if name in _FRACTIONS:
+        return abs(value) / 2.001
     return abs(value) + 0.001 if name in _POSITIVE else value
 
 
@@ -245,7 +249,7 @@ def _filled(plan: Plan, rng: np.random.Generator) -> dict[str, np.ndarray]:
         if array.is_given and shape is not None:
             drawn: np.ndarray
             if array.dtype.kind == "f":
-                drawn = rng.uniform(-1, 1, shape)
+                drawn = rng.uniform(0 if name in _SQUARES else -1, 1, shape)
             elif array.dtype == np.uint8 and name in _FLOATS8:
                 drawn = encode(rng.uniform(-1, 1, shape))
             elif name in _INTEGERS:
