@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import mutant_trial
+from judged import chosen_steps
 from mutant_trial import SHAPES, Trial
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -179,12 +180,6 @@ def keep(path: Path, steps: dict[str, dict[str, Any]], options: argparse.Namespa
     new.replace(path)
 
 
-def steps_of(words: list[str]) -> list[Step]:
-    """The steps with a reference and a grader whose name begins with one of the words; all without words."""
-    found = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
-    return [step for step in found if not words or any(step.name.startswith(word) for word in words)]
-
-
 def described(step: Step, seed: int, worker: Worker) -> dict[str, Any]:
     """What the trials of a step stand on; no shapes where even its reference does not come to an end in time."""
     try:
@@ -196,7 +191,7 @@ def described(step: Step, seed: int, worker: Worker) -> dict[str, Any]:
 
 def measure(options: argparse.Namespace, bar: Progress) -> None:
     """Try step after step, and write after each what was found."""
-    steps = steps_of(options.lab)
+    steps = chosen_steps(options.lab)
     nursery.open_for_good()  # a check's processor time is mostly that of loading, otherwise
     worker = Worker()
     task = bar.add_task("mutants", total=len(steps) * options.per)

@@ -131,7 +131,7 @@ class _BoxCopy:
             b.leave()
 
     def _reaches(self) -> IRValue:
-        """Whether the array that the map describes lies in one allocation; where the race shadow of that is, or 0."""
+        """Whether the array that the map describes lies in one allocation. Notes whether that has a race shadow."""
         b = self.b
         last = self.row_bytes
         for size, stride in zip(self.sizes[1:], self.strides[1:], strict=True):

@@ -13,6 +13,7 @@ from ptxsim.system.pace import slowness as slowness
 
 if sys.platform == "win32":
     from ptxsim.system.windows import (
+        APART_STACK_BYTES as APART_STACK_BYTES,
         NEEDED_VARIABLES as NEEDED_VARIABLES,
         Pipes as Pipes,
         after_fork as after_fork,
@@ -38,6 +39,7 @@ if sys.platform == "win32":
     )
 else:
     from ptxsim.system.posix import (
+        APART_STACK_BYTES as APART_STACK_BYTES,
         NEEDED_VARIABLES as NEEDED_VARIABLES,
         Pipes as Pipes,
         after_fork as after_fork,

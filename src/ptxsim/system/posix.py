@@ -107,8 +107,9 @@ def _lower(which: int, value: int, *, grace: int = 0) -> None:
     resource.setrlimit(which, (min(value, ceiling), ceiling))
 
 
-_own_stack = [0]
-"""Bytes of address space that the thread of `apart` has taken for its stack, in that process."""
+APART_STACK_BYTES = 512 << 20
+"""Address space that the thread of `apart` takes for its stack: a compiler raises the limit of a main thread's, and
+uses 3 KB for each parenthesis."""
 
 
 def limit_next(cpu_s: float, memory_bytes: int = 0) -> None:
@@ -118,8 +119,8 @@ def limit_next(cpu_s: float, memory_bytes: int = 0) -> None:
     """
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     if memory_bytes:
-        hard, wanted = resource.getrlimit(resource.RLIMIT_AS)[1], memory_bytes + _own_stack[0]
-        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
         with suppress(*[ValueError, OSError] if sys.platform == "darwin" else []):
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
@@ -141,11 +142,12 @@ def die_with_parent(parent: int, *, by_signal: bool = True, stdin: int | None = 
         _thread.start_new_thread(_watch_parent, (parent,))
 
 
-def _watch_pipe(stdin: int) -> None:
+def _watch_pipe(stdin: int) -> NoReturn:
     poll = select.poll()
     poll.register(stdin, 0)
     poll.poll()
-    os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _watch_parent(parent: int, *, every_s: float = 0.5) -> None:
@@ -209,8 +211,6 @@ def private_folder(base: str, name: str) -> str | None:
 
 
 _ADDR_NO_RANDOMIZE, _WHICH = 0x0040000, ctypes.c_ulong(0xFFFFFFFF)
-_STACK_BYTES = 512 << 20
-"""Of the thread of `apart`: a compiler raises the limit of a main thread's, and uses 3 KB for each parenthesis."""
 
 
 def start(command: Sequence[str], *, fixed_addresses: bool = False, **options: Any) -> subprocess.Popen[bytes]:
@@ -230,13 +230,16 @@ def start(command: Sequence[str], *, fixed_addresses: bool = False, **options: A
             _libc.personality(ctypes.c_ulong(before))
 
 
-def apart(work: Callable[..., object], *arguments: object) -> None:
+def apart(stdin: int, work: Callable[..., object], *arguments: object) -> None:
     """Do it in a thread of a fork, which leaves nothing behind here, with limits of its own. Where that one dies, this
-    process dies as it did."""
+    process dies as it did; so it does when nobody holds the other end of the pipe `stdin` any more.
+
+    In a process without other threads the fork finds the same memory each time.
+    """
     me = os.getpid()
     child = os.fork()
     if child == 0:
-        _do_and_leave(me, work, arguments)
+        _do_and_leave(me, stdin, work, arguments)
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -247,27 +250,25 @@ def apart(work: Callable[..., object], *arguments: object) -> None:
         os._exit(os.waitstatus_to_exitcode(status))
 
 
-def _do_and_leave(parent: int, work: Callable[..., object], arguments: tuple[object, ...]) -> NoReturn:
+def _do_and_leave(
+    parent: int, stdin: int, work: Callable[..., object], arguments: tuple[object, ...]
+) -> NoReturn:
     die_with_parent(parent)
-    code, over = [1], _thread.allocate_lock()
 
     def run() -> None:
+        code = 1
         try:
             work(*arguments)
-            code[0] = 0
+            code = 0
         finally:
-            over.release()
+            os._exit(code)
 
-    over.acquire()
-    _thread.stack_size(_STACK_BYTES)
-    _own_stack[0] = _STACK_BYTES
+    _thread.stack_size(APART_STACK_BYTES)
     try:
         _thread.start_new_thread(run, ())
     except RuntimeError:  # so much address space is not to be had
-        _own_stack[0] = 0
         run()
-    over.acquire()
-    os._exit(code[0])
+    _watch_pipe(stdin)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:

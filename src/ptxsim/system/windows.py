@@ -252,7 +252,11 @@ def private_folder(base: str, name: str) -> str | None:
 # ---------------------------------------------------------------- child processes
 
 
-def apart(work: Callable[..., object], *arguments: object) -> None:
+APART_STACK_BYTES = 0
+"""Nothing is done apart, and no limit counts a stack."""
+
+
+def apart(stdin: int, work: Callable[..., object], *arguments: object) -> None:
     """Do it here: there are no forks."""
     work(*arguments)
 

@@ -139,7 +139,7 @@ class Nvrtc:
         known = " ".join(map(str, self.archs)).encode()
         write_frame(stdout, [b"ready", self.version.encode(), known, b"%d" % closed, b""])
         while (request := read_frame(stdin)) is not None:
-            system.apart(self._answer, request, stdout)
+            system.apart(stdin.fileno(), self._answer, request, stdout)
 
     def _answer(self, request: list[bytes], stdout: BinaryIO) -> None:
         """Answer a request, within its limits."""
@@ -147,7 +147,7 @@ class Nvrtc:
 
         limits, source, name, options, more = request
         cpu_s, memory_bytes, most_log, most_ptx = limits.split()
-        system.limit_next(float(cpu_s), int(memory_bytes))
+        system.limit_next(float(cpu_s), int(memory_bytes) + system.APART_STACK_BYTES)
         try:
             answer = compile_program(
                 self.calls, source, name, options.split(b"\n"), More(more), int(most_log), int(most_ptx)
@@ -178,7 +178,8 @@ def compile_for(parent: int, by_signal: bool, library: str, readable: list[str])
     except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
-    system.die_with_parent(parent, by_signal=by_signal, stdin=stdin.fileno())  # its thread must not move the library
+    if by_signal:  # else the end of its input tells; a thread that watches would take memory of its own
+        system.die_with_parent(parent)
     nvrtc.serve(stdin, stdout, readable)
 
 
@@ -192,7 +193,8 @@ def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) ->
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     system.limit(file_bytes=0)
     nvrtc, me = Nvrtc(library), os.getpid()
-    system.die_with_parent(parent, by_signal=by_signal)
+    if by_signal:
+        system.die_with_parent(parent)
     while True:
         data, pipes, _, _ = socket.recv_fds(requests, 1, 2)
         _reap(os.WNOHANG if data else 0)
@@ -205,7 +207,7 @@ def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) ->
                 os.dup2(pipe, number)
                 os.close(pipe)
             stdin, stdout = taken_streams()
-            system.die_with_parent(me, stdin=stdin.fileno())
+            system.die_with_parent(me)
             nvrtc.serve(stdin, stdout, readable)
             os._exit(0)
         for pipe in pipes:

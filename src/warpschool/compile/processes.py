@@ -282,12 +282,13 @@ def _started(what: str, toolchain: Toolchain, **streams: Any) -> subprocess.Pope
     """A process that runs `child.py`."""
     on_main = threading.current_thread() is threading.main_thread()
     command = [
-        *(sys.executable, "-I", "-S", "-B", str(_CHILD), what),
+        *(sys.executable, "-s", "-P", "-S", "-B", str(_CHILD), what),
         *(str(os.getpid()), "1" if on_main else "0", str(toolchain.library.resolve())),
         os.pathsep.join(str(folder) for folder in toolchain.readable),
         *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
     ]
-    environment = bare_environment()
+    # not -I: the environment is our own, and where a process hashes by another seed, its memory lies elsewhere
+    environment = bare_environment() | {"PYTHONHASHSEED": "0"}
     return system.start(
         command, fixed_addresses=True, stderr=subprocess.DEVNULL, cwd="/", env=environment, **streams
     )

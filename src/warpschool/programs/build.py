@@ -138,14 +138,14 @@ def has_runtime_library(tools: Tools) -> bool:
 
 def _runtime_place(tools: Tools) -> Path:
     """Where the library of these tools and of our sources as they are lies, once it is made."""
-    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *_fixed_parts(tools))
+    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, *_nvidias_two(tools)
+    key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     return _folder("runtime") / key / NAME
 
 
-def _fixed_parts(tools: Tools) -> tuple[str, ...]:
-    """What the library is made of besides the tools and our own files; NVIDIA's two libraries come last."""
-    nvidias = (str(_nvidias(tools, name)) for name in ("libnvrtc.so", "libcurand.so"))
-    return _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, *nvidias
+def _nvidias_two(tools: Tools) -> tuple[str, str]:
+    """NVIDIA's libraries that ours calls: NVRTC and cuRAND."""
+    return str(_nvidias(tools, "libnvrtc.so")), str(_nvidias(tools, "libcurand.so"))
 
 
 def runtime_library(tools: Tools) -> Path:
@@ -154,7 +154,7 @@ def runtime_library(tools: Tools) -> Path:
     if made.is_file():
         return made
     folder = made.parent
-    nvrtc, curand = _fixed_parts(tools)[-2:]
+    nvrtc, curand = _nvidias_two(tools)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=folder) as work:
         target = Path(work) / NAME
