@@ -9,7 +9,8 @@ from warpschool.grading.budgets import require_tensor_products
 
 PLAIN = [convolution(2, 32, 12, 64, 5), convolution(3, 8, 8, 24, 3, pad=1)]
 ODD = practice(
-    [convolution(1, 8, 2, 8, 1), convolution(3, 8, (7, 13), 16, (3, 2), pad=1), convolution(2, 24, (9, 11), 72, 3)]
+    [convolution(1, 8, 2, 8, 1), convolution(3, 8, (7, 13), 16, (3, 2), pad=1), convolution(2, 24, (9, 11), 72, 3)],
+    needs=lambda problem: min(problem.out_height, problem.out_width) >= 2,
 )
 FEATURES = [convolution(5, 64, 4, 72, 4), convolution(9, 16, 1, 10, 1)]
 COUNTED = practice([convolution(4, 32, 12, 64, 5)], count=1, scaled="batch")

@@ -16,7 +16,8 @@ ODD = practice(
     [
         convolution(1, 1, 6, 8, 5), convolution(2, 1, (13, 10), 40, 3, pad=1), convolution(2, 1, (9, 17), 16, 6),
         convolution(1, 1, (9, 15), 8, (2, 7), pad=3),
-    ]
+    ],
+    needs=lambda problem: min(problem.out_height, problem.out_width) >= 2,
 )  # fmt: skip
 COUNTED = practice([convolution(4, 1, 28, 32, 5)], count=1, scaled="batch")
 

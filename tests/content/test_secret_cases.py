@@ -9,11 +9,14 @@ import re
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from types import ModuleType
 
+import numpy as np
 import pytest
 
 from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course
+from warpschool.errors import NeedsError
 from warpschool.grading import secret
 from warpschool.grading.jobs import BATCH_LIMITS, KernelJob
 from warpschool.grading.result import Result
@@ -48,15 +51,80 @@ def use_secret():
     secret.use_secret("")
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_every_grader_draws_secret_sizes(name, use_secret):
+def grader_of(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location("grader_under_test", STEPS[name].grader)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    lists = {name: value for name, value in vars(module).items() if isinstance(value, Cases)}
+    return module
+
+
+def lists_of(grader: ModuleType) -> dict[str, Cases]:
+    return {name: value for name, value in vars(grader).items() if isinstance(value, Cases)}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_grader_draws_secret_sizes(name, use_secret):
+    lists = lists_of(grader_of(name))
     assert lists, "no practice([...]): its sizes can be learnt by heart"
     for name, cases in lists.items():
         assert cases.drawn() and not set(map(repr, cases.drawn())) & set(map(repr, cases.public)), name
+
+
+class Asked(Exception):
+    """The kernel file was asked for what it can do."""
+
+
+class Header:
+    """In a kernel's place: of what a grader runs, the header judges the sizes, and that is all."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.contract = contract
+
+    def run(self, sizes, arrays, *rest, constants=None, **how):
+        self.contract.bind(sizes, constants=constants)
+        raise Asked
+
+    def __getattr__(self, name):  # run_metered, no_hazards and all others that begin with sizes and arrays
+        return self.run
+
+
+def refused_sizes(name: str, secrets: int, monkeypatch) -> list[str]:
+    """What the reference's own header says of the cases that some secrets draw; each list of cases must be asked."""
+    grader, step = grader_of(name), STEPS[name]
+    header = Header(parse_contract(step.solution.read_text("utf-8"), name=step.file_name))
+    criteria = [value for name, value in vars(grader).items() if name.startswith("test_") and callable(value)]
+    waiting, now, told = set(lists_of(grader)), {}, []
+    monkeypatch.setattr(Cases, "__iter__", lambda cases: iter(now.get(cases, ())))
+    for number in range(secrets):
+        secret.use_secret(f"{SECRET} {number}")
+        for cases_name, cases in lists_of(grader).items():
+            for case in cases.drawn():
+                now.clear()
+                now[cases] = (case,)
+                for criterion in criteria:
+                    if cases_name in criterion.__code__.co_names:
+                        try:
+                            criterion(header, np.random.default_rng(0))
+                        except Asked:
+                            waiting.discard(cases_name)
+                        except NeedsError as error:
+                            told.append(f"{cases_name}: {case}: {error.message}")
+    assert not waiting, f"no criterion asked for sizes of {sorted(waiting)}"
+    return told
+
+
+KERNELS = [name for name, step in STEPS.items() if not step.is_program]
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_no_secret_draws_sizes_that_the_header_refuses(name, use_secret, monkeypatch):
+    assert not refused_sizes(name, 2, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KERNELS)
+def test_none_of_many_secrets_draws_sizes_that_the_header_refuses(name, use_secret, monkeypatch):
+    assert not refused_sizes(name, 100, monkeypatch)
 
 
 def test_counted_problems_have_more_images(use_secret):
@@ -125,10 +193,7 @@ def test_programs_pass_with_secret_sizes_and_those_that_know_the_public_ones_do_
     source = STEPS[name].solution.read_text("utf-8")
     right = KernelJob(name, source.encode(), secret=SECRET).run()
     assert str(right.verdict) == "AC", right.to_json()
-    spec = importlib.util.spec_from_file_location("grader_under_test", STEPS[name].grader)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    lists = (getattr(v, "public", v) for v in vars(module).values() if isinstance(v, Cases | list))
+    lists = (getattr(v, "public", v) for v in vars(grader_of(name)).values() if isinstance(v, Cases | list))
     cases = {case if isinstance(case, tuple) else (case,) for cases in lists for case in cases}
     known = " || ".join(  # by heart, of each case its first two numbers
         "(" + " && ".join(f"atoi(argv[{k}]) == {number}" for k, number in enumerate(case[:2], start=1)) + ")"
