@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from scripts import endless_table
+from scripts import endless_table, right_jobs_table
 
 from warpschool.grading.records import record_schema, result_schema
 from warpschool.grading.verdicts import Verdict
@@ -95,6 +95,10 @@ walks out of its arrays. What a loop does until it is stopped takes a second at 
 simulator's translation, which a right kernel needs as well: of Lab 05's step 09, whose four variants are translated one
 by one, of the long kernels of Lab 10, and of Lab 16's step 09, where products of a warpgroup are followed.
 
+@RIGHT@
+
+`python benchmarks/right_jobs.py` measures them anew.
+
 Time stands behind these counts, for what cannot be counted. It is processor time where it can be a student's verdict,
 which other programs hardly change, with a margin:
 
@@ -144,9 +148,13 @@ Points are `weight` x `fraction`. Weights belong to the grader; what a lab is wo
 MOVES = {"SE": "the teacher's", "SKIP": "a person's, or a GPU's", "AC": "nobody's"}
 
 
+def _budgets() -> str:
+    return BUDGETS.replace("@ENDLESS@", endless_table.table()).replace("@RIGHT@", right_jobs_table.table())
+
+
 def page() -> str:
     rows = (f"| {v} | {v.meaning} | {MOVES.get(v, 'the student' + chr(39) + 's')} |\n" for v in Verdict)
-    return ABOUT + "".join(rows) + TOLD + BUDGETS.replace("@ENDLESS@", endless_table.table()) + RESULTS
+    return ABOUT + "".join(rows) + TOLD + _budgets() + RESULTS
 
 
 def files() -> dict[Path, str]:
