@@ -1,5 +1,4 @@
-"""The table of what right submissions cost, made of results/right_jobs.json, which `result_schema.py` puts into its page
-of verdicts."""
+"""What right submissions cost: a table of results/right_jobs.json that `result_schema.py` puts into its page."""
 
 from __future__ import annotations
 

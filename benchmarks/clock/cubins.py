@@ -144,10 +144,13 @@ def opcodes(code: Sequence[Sass]) -> Counter[str]:
     return Counter(i.opcode.partition(".")[0] for i in code)
 
 
-def patch_ffma(code: bytes, kernel: str, choose: Sequence[tuple[int, int, int, int, int]]) -> bytes:
+def patch_ffma(
+    code: bytes, kernel: str, choose: Sequence[tuple[int, int, int, int, int]], *, stays: bool = True
+) -> bytes:
     """The cubin with the registers of the kernel's FFMAs chosen anew: target, three sources, reuse mask, in turns.
 
-    Fields (as nvdisasm shows them): target in bits 16 to 23, sources in bits 24, 32 and 64, reuse from bit 122.
+    `stays`: whether the scheduler may go on with the same warp behind each, as the compiler lets it. Fields (as
+    nvdisasm shows them): target in bits 16 to 23, sources in bits 24, 32 and 64, that hint in bit 109, reuse from 122.
     """
     out = bytearray(code)
     at, size = next((at, size) for name, at, size in sections(code) if name == f".text.{kernel}")
@@ -159,7 +162,7 @@ def patch_ffma(code: bytes, kernel: str, choose: Sequence[tuple[int, int, int, i
         target, a, b, c, reuse = choose[n % len(choose)]
         low = low & ~(0xFFFFFF << 16) | target << 16 | a << 24 | b << 32
         high = high & ~0xFF | c
-        high = high & ~(0xF << 58) | reuse << 58
+        high = high & ~(0xF << 58 | 1 << 45) | reuse << 58 | stays << 45
         struct.pack_into("<QQ", out, place, low, high)
         n += 1
     if not n:

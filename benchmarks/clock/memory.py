@@ -52,10 +52,11 @@ def _kernel(name: str, before: str, inside: str, after: str = "", *, expected: d
 extern "C" __global__ void {name}(SIGNATURE)
 {{
     extern __shared__ unsigned words[];
-    u64 t0 = 0, t1 = 0, g0 = 0, g1 = 0, own = 0;
+    u64 came = 0, t0 = 0, t1 = 0, g0 = 0, g1 = 0, own = 0;
     {before}
     #pragma unroll 1
     for (int pass = 0; pass < {passes}; ++pass) {{
+        CLOCK(came);
         __syncthreads();
         TIMER(g0);
         CLOCK(t0);
@@ -67,7 +68,7 @@ extern "C" __global__ void {name}(SIGNATURE)
         TIMER(g1);
     }}
     {after}
-    leave(times, t0, t1, g0, g1, own);
+    leave(times, t0, t1, g0, g1, own, came);
 }}
 """
     return Kernel(name, source, expected or {})

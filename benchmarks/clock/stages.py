@@ -213,10 +213,11 @@ extern "C" __global__ void both_{near}_{far}(SIGNATURE)  // a: of shared memory,
     const unsigned lane = threadIdx.x % 32, near = shared_at(words) + lane * 4, near4 = shared_at(words) + lane * 16;
     const u64 begin = (u64)data + threadIdx.x / 32 * {_APART} + {places};
     unsigned {names}, {", ".join(f"v{k} = data[{k}]" for k in range(4))};
-    u64 t0 = 0, t1 = 0;
+    u64 came = 0, t0 = 0, t1 = 0;
     #pragma unroll 1
     for (int pass = 0; pass < 2; ++pass) {{
         u64 far = begin;
+        CLOCK(came);
         __syncthreads();
         CLOCK(t0);
         #pragma unroll 1
@@ -228,7 +229,7 @@ extern "C" __global__ void both_{near}_{far}(SIGNATURE)  // a: of shared memory,
         CLOCK(t1);
     }}
     const unsigned all = {" + ".join(results)};
-    leave(times, t0, t1, 0, 0, all);
+    leave(times, t0, t1, 0, 0, all, came);
 }}
 """)
 

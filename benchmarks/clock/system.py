@@ -45,6 +45,10 @@ BANKS = {
 }
 
 
+GIVES_WAY = "gives_way"
+"""As "all_one", but behind each instruction the scheduler is to turn to another warp."""
+
+
 def choose_registers(variant: str, sums: list[int], factors: list[int]) -> list[tuple[int, int, int, int, int]]:
     """Target, three sources and reuse mask for the FFMAs in turns; [] for what the compiler chose."""
     if variant == "as_compiled":
@@ -75,7 +79,7 @@ def choose_registers(variant: str, sums: list[int], factors: list[int]) -> list[
                 one = (se, e, e2, se, 0) if n // 2 % 2 == 0 else (so, o, o2, so, 0)
             case "one_factor":
                 one = (se, e, e, se, 0)
-            case "all_one":
+            case "all_one" | "gives_way":
                 one = (se, se, se, se, 0)
             case "reused_first":
                 one = (se, held, e2, se, 0 if last else 1)
@@ -97,6 +101,15 @@ def banks() -> tuple[list[Kernel], list[Row]]:
             threads=32 * warps, loops=64, per=(BANK_LONG - BANK_SHORT) * 64 * warps / 4, variant=variant,
         )
         for variant, told in BANKS.items() for warps in (4, 8, 12, 16)
+    ]  # fmt: skip
+    rows += [
+        Row(
+            name=f"scheduler/{key}_{warps // 4}_per_sub_core", unit="of when the last one ends",
+            what=f"when the first of {warps} warps ends; behind each FFMA the compiler says that the warp {told}",
+            kernel=f"banks_{BANK_LONG}", threads=32 * warps, loops=64, variant=variant, reduce="first",
+        )
+        for variant, key, told in (("all_one", "stays", "stays"), (GIVES_WAY, "gives_way", "gives way"))
+        for warps in (8, 12, 16)
     ]  # fmt: skip
     return [_bank_kernel(BANK_SHORT), _bank_kernel(BANK_LONG)], rows
 
@@ -415,9 +428,10 @@ extern "C" __global__ void __launch_bounds__(256) {name}(SIGNATURE)
     const u64 da = (u64)((shared_at(words) & 0x3ffff) >> 4) | 8ull << 16 | 16ull << 32;
     const u64 db = da + 1024;
     asm volatile("fence.proxy.async;" ::: "memory");
-    u64 t0 = 0, t1 = 0;
+    u64 came = 0, t0 = 0, t1 = 0;
     #pragma unroll 1
     for (int pass = 0; pass < 2; ++pass) {{
+        CLOCK(came);
         __syncthreads();
         CLOCK(t0);
         #pragma unroll 1
@@ -426,7 +440,7 @@ extern "C" __global__ void __launch_bounds__(256) {name}(SIGNATURE)
         CLOCK(t1);
     }}
     if (b == 12345) *(double*)data = {" + ".join(f"(double)x{j}" for j in range(width))};
-    leave(times, t0, t1, 0, 0, 0);
+    leave(times, t0, t1, 0, 0, 0, came);
 }}
 """, arch_specific=True)  # fmt: skip
 

@@ -24,9 +24,8 @@ from warpschool.clock.native import f64, floor, i64, lshr, native, popc
 
 TABLE, BUSY_UNIT = 14, 8
 """Words of an instruction in the table, in this order; T_BUSY counts eighths of a cycle."""
-T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT = (
-    range(13)
-)
+(T_KIND, T_PIPE, T_STALL, T_WRITE, T_READ, T_WAIT, T_BANK0, T_BANK1, T_WIDTH, T_DEPTH, T_BUSY, T_LATENCY, T_EVENT,
+ T_STAYS) = range(14)  # fmt: skip
 
 (K_FIXED, K_VARIABLE, K_GLOBAL_LOAD, K_GLOBAL_STORE, K_SHARED_LOAD, K_SHARED_STORE, K_COPY, K_BARRIER, K_EXIT, K_COMMIT,
  K_WAIT_GROUP, K_BRANCH, K_MIO, K_FENCE, K_GLOBAL_ATOMIC, K_GLOBAL_REDUCE, K_LOCAL, K_SYNC, K_BULK, K_PRODUCT,
@@ -46,7 +45,7 @@ TIMES = 64
 """Times of a warp: when it may issue, when it last did, six scoreboards, what kind of wait each is, then its groups of
 copies, and of products of its warpgroup."""
 X_NEXT, X_LAST, X_BOARD, X_KIND, X_OPEN = 0, 1, 2, 8, 14
-X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH, X_STALL = 15, 16, 17, 18, 19, 20, 21, 22
+X_MATH, X_MIO, X_LG, X_SINCE, X_DRAINED, X_BANKS, X_FETCH, X_STALL, X_GAVE = 15, 16, 17, 18, 19, 20, 21, 22, 23
 X_GROUP, X_PRODUCT, X_PRODUCTS, MOST_PRODUCTS = 24, 44, 48, 12
 SLOT_WORDS, S_WAITING, S_WANTED, BARRIERS = 40, 1, 18, 17
 """Of a resident block: its warps that are alive; for each barrier those that have come, and how many must."""
@@ -54,7 +53,8 @@ MARKS, MARK_WORDS = 64, 8
 """mbarriers of a resident block"""
 B_OFFSET, B_COUNT, B_PENDING, B_BYTES, B_PHASE, B_WHEN, B_UNTIL = range(7)
 NEVER = 1.0e30
-Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED = range(7)
+Z_STARTED, Z_FINISHED, Z_END, Z_DISPATCHED, Z_SOONEST, Z_ACTIVE, Z_LOGGED, Z_ISSUED, Z_STAYS = range(9)
+"""From Z_STAYS on, for each scheduler: the warp with which it goes on where it can, and one more; 0 for none."""
 
 (M_L1_LATENCY, M_L2_LATENCY, M_DRAM_LATENCY, M_SHARED_LATENCY, M_L2_BYTES, M_DRAM_BYTES, M_MIO_QUEUE, M_LG_QUEUE,
  M_BARRIER, M_BLOCK_START, M_BRANCH, M_COLD_LINE, M_L1_SETS, M_L1_WAYS, M_BANK_WINDOW, M_LINE_CYCLES, M_BACKLOG,
@@ -440,9 +440,9 @@ def blocked(
         if pipes[p + pipe] > now + ahead:
             return R_MATH
     if m[M_BANK_WINDOW] > 0.0:
-        if table[i + T_BANK0] > 0 and banks[2 * s] + table[i + T_BANK0] - m[M_BANK_WINDOW] > now:
+        if table[i + T_BANK0] > 0 and banks[2 * s] - max(0.0, m[M_BANK_WINDOW] - table[i + T_BANK0]) > now:
             return R_DISPATCH
-        if table[i + T_BANK1] > 0 and banks[2 * s + 1] + table[i + T_BANK1] - m[M_BANK_WINDOW] > now:
+        if table[i + T_BANK1] > 0 and banks[2 * s + 1] - max(0.0, m[M_BANK_WINDOW] - table[i + T_BANK1]) > now:
             return R_DISPATCH
     if kind >= K_GLOBAL_LOAD and pipe == P_MIO:
         if kind == K_SHARED_LOAD or kind == K_SHARED_STORE or kind == K_MIO:
@@ -921,11 +921,13 @@ def selected(
     table: i64, warps: i64, times: f64, readies: f64, s: int, now: float, m: f64, pipes: f64, banks: f64, rings: f64,
     heads: i64, run: f64,
 ) -> int:  # fmt: skip
-    """The warp of one scheduler that has waited longest among those that can issue; -1 for none."""
+    """The warp of one scheduler that issues next, -1 for none: the one that issued last, unless the compiler told it to
+    give way, else the youngest that can and has not given way, else the one that has waited longest. While its
+    registers cannot be read, no other one issues in its place."""
     best = -1
+    held = 0
     age = 1.0e30
-    held_back = -1
-    held_age = 1.0e30
+    stays = int(run[Z_STAYS + s]) - 1
     for k in range(s, int(m[M_RESIDENT] * m[M_WARPS]), 4):
         t = readies[k]
         if t > now:
@@ -935,20 +937,19 @@ def selected(
         why = blocked(table, warps[k * WARP_WORDS + W_PC] * TABLE, now, s, m, pipes, banks, rings, heads)
         if why != 0:
             run[Z_ACTIVE] = 1.0
-            if why == R_MATH:
-                times[x + X_MATH] = times[x + X_MATH] + 1.0
-            elif why == R_MIO:
-                times[x + X_MIO] = times[x + X_MIO] + 1.0
-            elif why == R_LG:
-                times[x + X_LG] = times[x + X_LG] + 1.0
-            elif times[x + X_LAST] < held_age:
-                held_age = times[x + X_LAST]
-                held_back = k
-        elif times[x + X_LAST] < age:
-            age = times[x + X_LAST]
+        if why == R_MATH:
+            times[x + X_MATH] = times[x + X_MATH] + 1.0
+        elif why == R_MIO:
+            times[x + X_MIO] = times[x + X_MIO] + 1.0
+        elif why == R_LG:
+            times[x + X_LG] = times[x + X_LG] + 1.0
+        elif k == stays or ((best < 0 or best != stays) and times[x + X_GAVE] <= age):
             best = k
-    if best < 0 and held_back >= 0:  # this one would have gone; the others would have been passed over
-        times[held_back * TIMES + X_BANKS] = times[held_back * TIMES + X_BANKS] + 1.0
+            held = why
+            age = times[x + X_GAVE]
+    if held != 0:
+        times[best * TIMES + X_BANKS] = times[best * TIMES + X_BANKS] + 1.0
+        return -1
     return best
 
 
@@ -971,7 +972,8 @@ def retire(
             if slots[slot * SLOT_WORDS + S_WAITING + number] > 0:
                 release(table, warps, times, slots, readies, slot, number, per, now + m[M_BARRIER])
         return
-    ends[int(run[Z_FINISHED])] = left
+    ends[2 * int(run[Z_FINISHED])] = left
+    ends[2 * int(run[Z_FINISHED]) + 1] = run[Z_ISSUED]
     run[Z_FINISHED] = run[Z_FINISHED] + 1.0
     if run[Z_STARTED] < m[M_BLOCKS]:
         when = max(left + m[M_BLOCK_START], run[Z_DISPATCHED] + m[M_DISPATCH])
@@ -987,7 +989,8 @@ def simulate(
 ) -> float:  # fmt: skip
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
-    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. `log` takes what
+    `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. `ends` gets, for
+    each block that ends, when, and how many instructions were issued until then. `log` takes what
     is issued from M_LOG_FROM on by warps that waited since before M_LOG_TO. -1 where all wait.
     """
     now = 0.0
@@ -1004,6 +1007,10 @@ def simulate(
             w = best * WARP_WORDS
             x = best * TIMES
             kind = table[warps[w + W_PC] * TABLE + T_KIND]
+            run[Z_ISSUED] = run[Z_ISSUED] + 1.0
+            run[Z_STAYS + s] = (best + 1) * table[warps[w + W_PC] * TABLE + T_STAYS]
+            gives_way = run[Z_STAYS + s] == 0.0 and table[warps[w + W_PC] * TABLE + T_STALL] < 2
+            times[x + X_GAVE] = now + 1.0 if gives_way else 0.0
             attribute(table, stalls, warps, times, w, x, warps[w + W_PC], now, readies[best], m, log, run)
             issue(
                 table, stream, warps, times, w, x, s, now, m, pipes, banks, rings, heads, queues, tags, ages, known,

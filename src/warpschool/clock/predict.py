@@ -47,7 +47,7 @@ class Followed:
     """What the warps of one multiprocessor do in a launch, which no constant of time changes.
 
     Warp `w` of the blocks begins in chunk `first[w]` of `stream`; `order` is that in which the multiprocessor gets the
-    blocks, `mine` how many it gets in all, `left` for how many like those in the later full sets there are the others.
+    blocks, `mine` how many it gets in all, `left` how many instructions the others have.
     At a time it has `resident` blocks; of alike ones the last `rest` make no full set. `active` multiprocessors have
     one. For each array, between two of `ranges`, `shares` is how many multiprocessors want each of its sectors;
     `footprint` are all bytes that are touched, `contested` rows of `busiest_lines`, of all multiprocessors together.
@@ -132,7 +132,7 @@ def time_of(
     used, stalls, issues = run.simulate(watched)
     cycles, followed = max(used[core.U_CYCLES], _last_set(found, run, used, stalls, machine)), len(found.order)
     if followed < found.mine:
-        cycles += found.left * _cycles_of_one(run.ends, followed, found.resident)
+        cycles += found.left * _cycles_of_an_instruction(run.ended, found.resident)
     cycles = max(cycles, _in_turn(found.contested, machine))
     mhz = _mhz(found.program, machine, used)
     clock = machine["clock"]
@@ -178,8 +178,8 @@ def _followed(
     """These blocks, followed as far as the budget goes, and the order in which they run.
 
     Blocks that are alike come and go in sets of as many as are resident. So those that run are full sets from the
-    front, two at least if that is not too much, and at the end the last blocks, as many as make no full set: where sets
-    in between are left out, what is left ends like the launch does.
+    front, three at least if that is not too much, and at the end the last blocks, as many as make no full set: where
+    sets in between are left out, what is left ends like the launch does.
     """
     mean = max(1.0, work.total / tracer.launch.blocks)
     most = max(1, int(_MOST_TRACED / mean))
@@ -189,7 +189,7 @@ def _followed(
         return _front(tracer, numbers, resident)
     rest = len(numbers) % resident
     affordable = max(1, (int(3 * _MOST_TRACED / mean) - rest) // resident)
-    sets = min(max(2, (most - rest) // resident), affordable, len(numbers) // resident)
+    sets = min(max(3, (most - rest) // resident), affordable, len(numbers) // resident)
     last = min(rest, most // 4)
     first = min(most - last, sets * resident)
     chosen = [*numbers[:first], *numbers[len(numbers) - last :]]
@@ -219,14 +219,21 @@ def _trace(tracer: Tracer, number: int) -> BlockTrace:
     return tracer.run(tracer.launch.block_at(number))
 
 
-def _cycles_of_one(ends: np.ndarray, followed: int, resident: int) -> float:
-    """Cycles that one block more takes: what the later half of the full sets took, in whole sets, since the blocks of
-    each begin and end together."""
-    sets = followed // resident
-    since = sets // 2 * resident
-    if not since:
-        return float(ends[followed - 1]) / followed
-    return float(ends[sets * resident - 1] - ends[since - 1]) / (sets * resident - since)
+def _cycles_of_an_instruction(ended: np.ndarray, resident: int) -> float:
+    """Cycles that one instruction more takes, from when blocks ended and how many instructions were issued until then.
+
+    While all places are taken that is between the end of the first block, and the end in whose place the last one
+    begins. Blocks that end together leave little between the two: then it is what the later half of the sets took.
+    """
+    blocks = len(ended)
+    when, issued = ended.T
+    first, last = 0, blocks - resident - 1
+    if last <= first or issued[last] - issued[first] < issued[-1] * resident / (2 * blocks):
+        sets = blocks // resident
+        first, last = sets // 2 * resident - 1, sets * resident - 1
+        if first < 0:
+            return float(when[-1] / issued[-1])
+    return float((when[last] - when[first]) / max(1.0, issued[last] - issued[first]))
 
 
 def _last_set(found: Followed, run: _Run, used: np.ndarray, stalls: np.ndarray, machine: Machine) -> float:
@@ -240,7 +247,7 @@ def _last_set(found: Followed, run: _Run, used: np.ndarray, stalls: np.ndarray, 
     full, resident = len(found.order) - found.rest, found.resident
     if not found.rest or not full:
         return 0.0
-    ends = np.sort(run.ends[: len(found.order)])
+    ends, issued = run.ended.T
     end = float(ends[full - 1])
     waits = float(stalls[:, core.R_LONG].sum() / max(1.0, stalls.sum()))
     last = found.launch.blocks - found.mine // resident * resident * found.active
@@ -249,7 +256,8 @@ def _last_set(found: Followed, run: _Run, used: np.ndarray, stalls: np.ndarray, 
     got = resident * _share_of_first(share, end - float(ends[full - resident]), apart)
     more = min(1.0, max(0.0, got - found.rest) / (resident - found.rest))
     busy = min(1.0, float(max(used[core.U_L2_SHARE], used[core.U_DRAM_SHARE])))
-    whole_set = resident * _cycles_of_one(run.ends, full, resident) * (1.0 - busy * (1.0 - share))
+    of_a_set = resident * float(issued[-1]) / len(ends)
+    whole_set = of_a_set * _cycles_of_an_instruction(run.ended[:full], resident) * (1.0 - busy * (1.0 - share))
     few = float(used[core.U_CYCLES]) - end
     return end + few + more * max(0.0, whole_set - few)
 
@@ -267,11 +275,10 @@ def _share_of_first(share: float, own: float, apart: float) -> float:
 
 
 def _left(work: Work, numbers: Sequence[int], issued: Sequence[int]) -> float:
-    """How many blocks like the later half of those that were followed are left."""
+    """How many instructions are left of the blocks that are not followed."""
     if work.is_even or work.each is None or len(issued) == len(numbers):
-        return float(len(numbers) - len(issued))
-    later = float(np.mean(issued[len(issued) // 2 :]))
-    return max(0.0, float(work.each[list(numbers)].sum()) - sum(issued)) / later
+        return float(np.mean(issued)) * (len(numbers) - len(issued))
+    return max(0.0, float(work.each[list(numbers)].sum()) - sum(issued))
 
 
 def _sharing(
@@ -339,20 +346,21 @@ class _Run:
         m[core.M_CODE_NEAR], m[core.M_CODE_FAR] = (code[name] // _LINE for name in ("near_bytes", "far_bytes"))
         m[core.M_NEAR_LINE], m[core.M_FAR_LINE] = code["near_line"], code["far_line"]
         m[core.M_NEAR_WAYS], m[core.M_FAR_WAYS] = code["near_ways"], code["far_ways"]
-        self.ends = np.zeros(1)
+        self.ended = np.zeros((0, 2))
+        """Of each block, as they end: when, and how many instructions were issued until then."""
 
     def simulate(self, watched: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What the units did (`core.U_*`), what warps waited for by instruction, and what was issued while watched."""
         found, order = self.found, self.found.order
         slots = found.resident * found.launch.warps
         self.m[core.M_BLOCKS], self.m[core.M_SHARE_KEEP] = len(order), len(found.shares)
-        used, self.ends = np.zeros(24), np.zeros(len(order) + 1)
+        used, ends = np.zeros(24), np.zeros((len(order), 2))
         stalls = np.zeros((len(self.table), core.REASONS))
         lines = int(self.m[core.M_CODE_LINES])
         code = lines + 2 * int(self.m[core.M_CODE_NEAR] + self.m[core.M_CODE_FAR])
         self.m[core.M_LOG_FROM], self.m[core.M_LOG_TO] = watched if watched[1] else (np.inf, 0)
         log = np.zeros((4 * (watched[1] - watched[0]) + 2 * slots + 8, core.LOG_WORDS), np.int64)
-        run = np.zeros(8)
+        run = np.zeros(core.Z_STAYS + 4)
         cache = int(self.m[core.M_L1_SETS] * self.m[core.M_L1_WAYS])
         took = core.simulate(
             self.table.reshape(-1), found.stream, found.first, np.array(order, np.int64),
@@ -362,11 +370,12 @@ class _Run:
             np.zeros(8), np.zeros(512), np.zeros(8, np.int64), np.zeros(core.QUEUES), np.zeros(cache, np.int64),
             np.zeros(2 * cache, np.int64), np.zeros(2 * _KNOWN_LINES, np.int64), _KNOWN_LINES, found.ranges,
             found.shares, used, np.zeros(4),
-            np.zeros(code, np.int64), stalls.reshape(-1), self.ends, np.zeros(slots), run,
+            np.zeros(code, np.int64), stalls.reshape(-1), ends.reshape(-1), np.zeros(slots), run,
             log.reshape(-1), np.zeros(found.resident * core.MARKS * core.MARK_WORDS), np.zeros(lines + 2),
         )  # fmt: skip
         if took < 0:
             raise PathUnknown("the model's warps all wait for each other")
+        self.ended = ends[np.argsort(ends[:, 0], kind="stable")]
         return used, stalls, log[: int(run[core.Z_LOGGED])]
 
 

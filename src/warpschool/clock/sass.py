@@ -52,8 +52,9 @@ class Operand:
 class Instruction:
     """One instruction. `line` is the source line, `chain` the lines that inlined it, innermost first; 0 where unknown.
 
-    `stall` cycles until the warp may issue again; `write_barrier` and `read_barrier` are the scoreboards that it sets
-    (7: none), `wait` the mask of those it waits for; `reuse` says which source slots stay in the reuse cache.
+    `stall` cycles until the warp may issue again, and whether the scheduler then `stays` with it; `write_barrier` and
+    `read_barrier` are the scoreboards that it sets (7: none), `wait` the mask of those it waits for; `reuse` says which
+    source slots stay in the reuse cache.
     """
 
     offset: int
@@ -64,6 +65,7 @@ class Instruction:
     line: int
     chain: tuple[int, ...]
     stall: int
+    stays: bool
     write_barrier: int
     read_barrier: int
     wait: int
@@ -241,7 +243,8 @@ def _instruction(match: re.Match[str], chain: tuple[int, ...], high: int, labels
         operands=tuple(_operand(text, int(low, 16)) for text in _split(arguments)),
         guard=_operand(negative + guard, 0) if guard else None,
         line=chain[0] if chain else 0, chain=chain,
-        stall=control & 15, write_barrier=control >> 5 & 7, read_barrier=control >> 8 & 7, wait=control >> 11 & 63,
+        stall=control & 15, stays=bool(control >> 4 & 1), write_barrier=control >> 5 & 7,
+        read_barrier=control >> 8 & 7, wait=control >> 11 & 63,
         reuse=control >> 17 & 15, target=labels.get(goal[1], -1) if goal else -1,
     )  # fmt: skip
 

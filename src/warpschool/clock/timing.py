@@ -122,7 +122,7 @@ def _banks(function: Function, machine: Machine) -> np.ndarray:
         for index in read:  # one that two operands name is read once
             found[at, index & 1] += 1
         kept = {slot: o.index for slot, o in enumerate(sources[:3]) if o.reuse}
-    found[[_pipe(i, machine) not in (core.P_FMA, core.P_HEAVY) for i in function.code]] = 0
+    found[[_pipe(i, machine) not in (core.P_FMA, core.P_HEAVY, core.P_LITE, core.P_ALU) for i in function.code]] = 0
     return found
 
 
@@ -152,6 +152,6 @@ def instruction_table(program: Program, machine: Machine) -> np.ndarray:
         rows[at] = (
             kind, pipe, i.stall, i.write_barrier, i.read_barrier, i.wait, banks[at, 0], banks[at, 1], program.code[at,
             it.BYTES], depth,
-            round(busy * core.BUSY_UNIT), round(latency), program.code[at, it.EVENT], 0,
+            round(busy * core.BUSY_UNIT), round(latency), program.code[at, it.EVENT], i.stays,
         )  # fmt: skip
     return rows
