@@ -7,7 +7,7 @@ import functools
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -36,6 +36,7 @@ from warpschool.suggest import did_you_mean
 
 if TYPE_CHECKING:
     from warpschool.clock.prediction import Prediction
+    from warpschool.contract import Contract
     from warpschool.inspect.debugger import Recording
     from warpschool.inspect.debugger.shell import Debugger, Reply
     from warpschool.inspect.profile import LaunchReport
@@ -261,7 +262,8 @@ def predict(
     """Predict how long a kernel would take on a GPU, and what its warps would wait for, without a GPU.
 
     The kernel's machine code is followed on a model of one multiprocessor. Nothing needs to run first, so large sizes
-    cost little. A prediction is no measurement; docs/reference/clock.md says how far it may be off.
+    cost little. A prediction is no measurement; docs/reference/clock.md says how far it may be off. Machine code is
+    NVIDIA's compiler's: with another one only the references have times, which the course carries, for an H200.
 
     Example: warpschool predict lab05/07 --size M=2048 --size N=2048 --size K=2048
     """
@@ -270,16 +272,35 @@ def predict(
     from warpschool.harness.source import resolve
 
     _require_one_form(output, as_csv=as_csv)
-    source = resolve(file, otherwise="Name a file: warpschool predict FILE.cu").contract().source
-    found = predict_time(file, read_sizes(size), gpu=gpu, constants=read_constants(constant), warm=is_warm)
-    output.data(found.to_dict())
+    contract = resolve(file, otherwise="Name a file: warpschool predict FILE.cu").contract()
+    sizes, constants = read_sizes(size), read_constants(constant)
+    found = predict_time(file, sizes, gpu=gpu, constants=constants, warm=is_warm)
+    carried_us = None if found.us is not None or is_warm else _carried_us(contract, sizes, constants, gpu)
+    output.data(found.to_dict() | ({} if carried_us is None else {"carried_us": carried_us}))
     if as_csv:
         _print_csv(gpu, found)
     else:
         output.show((found.case, "bold"))
-        draw_prediction(output, found, source)
-    if found.us is None:
+        draw_prediction(output, found, contract.source)
+        if carried_us is not None:
+            output.show(f"This is a reference, whose time the course carries: {carried_us:.3g} us.")
+    if found.us is None and carried_us is None:
         raise typer.Exit(FAILED)
+
+
+def _carried_us(
+    contract: Contract, sizes: Mapping[str, int | float], constants: Mapping[str, int], gpu: str
+) -> float | None:
+    """The time that the course carries of a reference at these sizes; None for any other kernel or machine."""
+    from warpschool.clock.prediction import DEFAULT
+    from warpschool.clock.shipped import shipped_us
+    from warpschool.inspect.profile import usual_sizes
+    from warpschool.model import find_gpu
+
+    if find_gpu(gpu).key != DEFAULT:
+        return None
+    wanted = {**usual_sizes(contract, constants=constants), **sizes}
+    return shipped_us(contract, contract.bind(wanted, constants=constants))
 
 
 # ---------------------------------------------------------------- debug

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import warpschool as ws
 from warpcourse import experiments
+from warpschool.cli import app
 from warpschool.clock import subject
 from warpschool.clock.shipped import digest
 from warpschool.contract import parse_contract
@@ -54,3 +56,16 @@ def test_nearly_every_reference_is_carried_as_it_is() -> None:
     sources = {digest(s.solution.read_text(encoding="utf-8")) for s in Course.find().kernels() if s.solution}
     carried = {row["source"] for row in recorded("clock_cost.json")["rows"]}
     assert len(sources & carried) >= 0.9 * len(sources)
+
+
+@pytest.mark.usefixtures("without_machine_code")
+def test_the_command_tells_a_references_time_and_of_ones_own_kernel_why_there_is_none(tmp_path) -> None:
+    step = next(step for step in Course.find().kernels() if step.name.endswith("01_saxpy"))
+    text = step.solution.read_text(encoding="utf-8")
+    row = next(row for row in recorded("clock_cost.json")["rows"] if row["source"] == digest(text))
+    found = CliRunner().invoke(app, ["predict", str(step.solution), "--plain"])
+    assert found.exit_code == 0 and f"{row['us']:.3g} us" in found.output, found.output
+    mine = tmp_path / "mine.cu"
+    mine.write_text(text.replace("{", "{ // mine\n", 1), encoding="utf-8")
+    found = CliRunner().invoke(app, ["predict", str(mine), "--plain"])
+    assert found.exit_code != 0 and "not known with this compiler" in found.output
