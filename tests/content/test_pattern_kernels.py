@@ -39,6 +39,7 @@ def test_sums_of_segments_by_fours(n: int, count: int) -> None:
 
 
 @pytest.mark.parametrize(("n", "values"), [(1, 1), (1020, 0), (5001, 1)])
+@pytest.mark.thinned(3)
 def test_four_sweeps_sort(n: int, values: int) -> None:
     """Keys of which a third are equal: their values stay in their order."""
     keys = np.random.default_rng(n).integers(0, 1 << 32, n).astype(np.uint32)

@@ -22,7 +22,8 @@ HEAVY = (
     "lab05_work_per_thread/09", "lab07_tensor_cores/02", "lab07_tensor_cores/03", "lab07_tensor_cores/04",
     "lab07_tensor_cores/06", "lab07_tensor_cores/07", "lab08_convolution/13", "lab08_convolution/14",
     "lab10_lenet/09", "lab13_vgg16/01", "lab13_vgg16/02", "lab13_vgg16/03", "lab13_vgg16/04", "lab13_vgg16/05",
-    "lab14_programs/03", "lab14_programs/04", "lab15_patterns/04", "lab16_attention/07",
+    "lab10_lenet/11", "lab14_programs/03", "lab14_programs/04", "lab15_patterns/04", "lab16_attention/07",
+    "lab16_attention/09",
 )  # fmt: skip
 """Steps whose kernels take long to translate, or run under many orders of blocks: in full runs only."""
 

@@ -84,6 +84,7 @@ def test_product_in_parts_is_right_without_hazards_and_bank_conflicts(tiles: tup
     assert counters.shared_bank_conflicts == 0
 
 
+@pytest.mark.slow
 def test_product_in_parts_errs_less() -> None:
     sizes = {"POSITIONS": 1, "C": 256, "F": 64, "P": 128}
     tiles = constant("TILES", "winograd.py")[-1]

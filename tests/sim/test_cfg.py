@@ -290,7 +290,7 @@ def test_many_live_registers_and_blocks_end(takes_little):
 
 
 def test_nested_loops_end(takes_little):
-    n = 1000
+    n = 600
     body = "".join(f"L{k}: add.u32 %r1, %r1, 1;" for k in range(n)) + "".join(
         f"@%p1 bra L{n - 1 - k};" for k in range(n)
     )

@@ -101,7 +101,7 @@ WANTED = {
 
 @pytest.mark.parametrize("how", ["whole", pytest.param("parted", marks=pytest.mark.slow), "oracle"])
 @pytest.mark.parametrize("kernel", WANTED)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(7)
 def test_cub(kernel, how):
     wanted = WANTED[kernel].astype(np.uint32)
     arguments = _ptx(), kernel, (1,), (THREADS,), X, np.zeros(wanted.size, np.uint32)

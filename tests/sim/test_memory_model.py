@@ -296,6 +296,7 @@ if (threadIdx.x % 32 == 0 && next.load({RELAXED}) == w) {{ next.store(w + 1, {RE
     assert len(results) > 1
 
 
+@pytest.mark.slow
 def test_results_of_right_kernels_do_not_depend_on_the_order():
     text = SUM.replace("BARRIER", "__syncthreads();")
     data = np.arange(256, dtype=np.int32)

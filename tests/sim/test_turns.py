@@ -119,7 +119,7 @@ extern "C" __global__ void k(int* x)
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("blocks", [1, 3])
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_grid_sync_of_a_cooperative_launch(blocks, threads):
     x = np.arange(blocks * 64, dtype=np.int32)
     ptx = compile_cuda(GROUPS).ptx

@@ -200,7 +200,7 @@ class Instruction:
         """State spaces that it accesses, where the table says what it does; empty where it accesses none."""
         return frozenset(access.space or self.space for access in self.row.accesses or ())
 
-    @cached_property
+    @property
     def result(self) -> Operand | None:
         """Its destination, if it has one."""
         operands = self.operands
@@ -211,7 +211,7 @@ class Instruction:
         """Its operands behind the destination."""
         return self.operands if self.result is None else self.operands[1:]
 
-    @cached_property
+    @property
     def inputs(self) -> tuple[Operand, ...]:
         """The operands that it reads: its destination too, where that is updated."""
         return self.operands if self.row.updates else self.sources

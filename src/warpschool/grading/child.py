@@ -63,7 +63,8 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
     folder = str(step.grader.parent)
     options = [
         "--noconftest", "--rootdir", folder, "--confcutdir", folder, "-c", os.devnull, "--assert=plain",
-        "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "--tb=native", "-q",
+        "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:unraisableexception",
+        "-p", "no:threadexception", "--tb=native", "-q",
     ]  # fmt: skip
     options += ["--maxfail=1"] if job.get("until_wrong") else []
     with course.adopted():  # graders find the modules of this course's labs, and no other's

@@ -42,6 +42,7 @@ def test_there_are_enough_of_every_reference(name):
         assert one.source.startswith(header) and one.line == source[: one.at].count("\n") + 1
 
 
+@pytest.mark.slow
 def test_every_rule_finds_something():
     assert set().union(*map(candidates, SOURCES.values())) == set(RULES)
 

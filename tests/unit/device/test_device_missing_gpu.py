@@ -86,6 +86,7 @@ class TestGate:
         assert "no GPU can be used" in found.stdout
         assert "passed" not in found.stdout
 
+    @pytest.mark.slow
     def test_a_run_that_needs_a_gpu_fails_without_one(self) -> None:
         found = self.gpu_tests(WARPSCHOOL_REQUIRE_GPU="1")
         assert found.returncode not in (0, 5), found.stdout

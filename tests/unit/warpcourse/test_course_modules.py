@@ -176,6 +176,7 @@ print(found.verdict, found.fraction, found.isolation, found.text)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(bubblewrap_problem()), reason=bubblewrap_problem() or "bubblewrap is here")
 def test_python_cells_find_them_in_the_sandbox_and_outside(checkout):
     said = run_in(checkout, checkout, CELLS)
