@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from warpschool.inspect.profile import LaunchReport
     from warpschool.tour import Mistake, Tour, TourStep
 
-_NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy", "time", "of\ncuBLAS")
+_NUMBERS = ("load\neff.", "bank\nconflicts", "data\nreuse", "FMA\nshare", "regs", "occu-\npancy")
+_MEASURED, _PREDICTED = ("time", "of\ncuBLAS"), ("pre-\ndicted",)
 
 # ---------------------------------------------------------------- tour
 
@@ -116,11 +117,11 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
 def _show_table(output: Output, tour: Tour) -> None:
     from warpschool.show.tour import step_cells
 
-    heads = ("step", "right?", *(_NUMBERS if tour.on_gpu else _NUMBERS[:-2]))
+    heads = ("step", "right?", *_NUMBERS, *(_MEASURED if tour.on_gpu else _PREDICTED))
     rows = tuple((step.short_name, *step_cells(step, on_gpu=tour.on_gpu)) for step in tour.steps)
     output.show()
-    output.table(Table("", heads, rows, frozenset(_NUMBERS)))
-    times = f"times on {tour.device}" if tour.on_gpu else "time is measured on a GPU only, and none was used"
+    output.table(Table("", heads, rows, frozenset(heads[2:])))
+    times = f"times on {tour.device}" if tour.on_gpu else "no GPU was used: times are predicted for an H200"
     output.show(f"Occupancy on a {tour.gpu}; {times}.", style="dim")
 
 

@@ -21,6 +21,7 @@ MEANINGS = {
     "registers": "registers per thread, as ptxas assigns them",
     "occupancy": "warps that a multiprocessor holds, as a part of the most it could hold",
     "time": "median GPU time of the whole step at a size that fills the GPU, caches flushed",
+    "predicted": "time of this run on an H200 as the clock predicts it, without a GPU, caches flushed: no measurement",
     "of cuBLAS": "speed as a part of cuBLAS's, both timed in turns",
 }
 
@@ -54,7 +55,7 @@ def _head(tour: Tour) -> str:
 
 def _table(tour: Tour) -> str:
     heads = ["right?", "load efficiency", "bank conflicts", "data reuse", "FMA share", "registers", "occupancy"]
-    heads += ["time", "of cuBLAS"] if tour.on_gpu else []
+    heads += ["time", "of cuBLAS"] if tour.on_gpu else ["predicted"]
     caption = (
         f"One run of each step at its stated case. Occupancy is for {tour.gpu}. A dash stands where a kernel has "
         "nothing of the kind, or needs a newer GPU."
@@ -84,8 +85,8 @@ def step_cells(step: TourStep, *, on_gpu: bool) -> list[Cell]:
         ]
     if on_gpu:
         time_ms = step.gpu.timing.median_ms if step.gpu else None
-        cells += [Cell("-" if time_ms is None else f"{time_ms:.3g} ms"), Cell(_gpu_share(step))]
-    return cells
+        return [*cells, Cell("-" if time_ms is None else f"{time_ms:.3g} ms"), Cell(_gpu_share(step))]
+    return [*cells, Cell("-" if step.predicted_us is None else f"{step.predicted_us:.3g} us")]
 
 
 def roofline_section(tour: Tour) -> str:

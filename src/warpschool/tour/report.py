@@ -45,6 +45,8 @@ class TourStep:
     gpu: GpuFigures | None = None
     gpu_note: str = ""
     """why there are no figures although there is a GPU"""
+    predicted_us: float | None = None
+    """of an H200, by the clock, where no GPU was used and machine code can be read"""
 
     @property
     def right(self) -> bool:
@@ -62,6 +64,7 @@ class TourStep:
             "seen": self.seen, "line": self.line, "counts": self.counts,
             "report": self.report.to_dict() if self.report else None,
             "gpu": self.gpu.to_dict() if self.gpu else None, "gpu_note": self.gpu_note,
+            "predicted_us": self.predicted_us,
         }  # fmt: skip
 
 

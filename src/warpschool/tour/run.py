@@ -18,6 +18,10 @@ from typing import Any
 
 import numpy as np
 
+from warpschool.clock.cubin import has_disassembler
+from warpschool.clock.machine import find_machine
+from warpschool.clock.prediction import DEFAULT as PREDICTED_GPU, predict_plan
+from warpschool.clock.shipped import shipped_us
 from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_report
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
@@ -181,7 +185,7 @@ def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[Recorded
     except WarpschoolError as error:
         failure = judge(error)
     seconds = time.perf_counter() - start
-    report = figures = None
+    report = figures = predicted_us = None
     note = ""
     if kernel is not None and kernel.shown_run is not None:
         say("computing registers and occupancy")
@@ -193,11 +197,23 @@ def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[Recorded
                 figures = time_on_gpu(kernel.contract, kernel.shown_run.plan)
             except WarpschoolError as error:
                 note = error.message
+        elif failure is None:
+            say("predicting its time")
+            predicted_us = predicted(kernel.contract, kernel.shown_run.plan)
     return kernel, TourStep(
         step=step.name, title=step.title, verdict=failure.verdict if failure else Verdict.AC,
         seen=failure.seen if failure else "", line=failure.line if failure else 0, counts=counts, report=report,
-        gpu=figures, gpu_note=note,
+        gpu=figures, gpu_note=note, predicted_us=predicted_us,
     )  # fmt: skip
+
+
+def predicted(contract: Contract, plan: Plan) -> float | None:
+    """What the clock says of a reference, in microseconds on an H200; None where no machine code can be read."""
+    if not has_disassembler():
+        return shipped_us(contract, plan)
+    return predict_plan(
+        contract, plan, find_machine(PREDICTED_GPU), inputs=lambda: random_inputs(plan, np.random.default_rng(0))
+    ).us  # fmt: skip
 
 
 def _kernel_of(step: Step, *, on_gpu: bool) -> RecordedKernel:

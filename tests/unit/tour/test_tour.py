@@ -23,6 +23,7 @@ from warpschool.errors import CourseError, DeviceUnavailable
 from warpschool.grading import Verdict
 from warpschool.inspect.timing import Timing
 from warpschool.model import find_gpu
+from warpschool.recorded import recorded
 from warpschool.show.roofline import standing
 from warpschool.show.tour import tour_page
 from warpschool.tour import GpuFigures, Tour, TourPlan, plan_tour, run_tour
@@ -50,6 +51,11 @@ def kernel_of(name: str) -> RecordedKernel:
 
 
 # ---------------------------------------------------------------- planning
+
+
+def carried(step: str) -> float:
+    """What the course carries of a reference's predicted time, in us, at a size like the tour's."""
+    return next(row["us"] for row in recorded("clock_cost.json")["rows"] if row["step"] == step)
 
 
 def test_one_step_of_each_finished_lab_and_the_ladder_goes_first():
@@ -108,6 +114,7 @@ def test_the_climb_from_naive_to_tiled(tour):
     assert tiled.report.counters.global_load_efficiency == 1
     assert naive.report.case == "M = N = K = 64"
     assert 0 < tiled.report.occupancy.fraction <= 1
+    assert tiled.predicted_us == pytest.approx(carried("lab02/01_tiled"), rel=0.5), "of an H200, by the clock"
     assert tiled.report.registers > 0
     tiled_at, naive_at = (standing(step.step, step.report.counters, "rtx2080ti") for step in (tiled, naive))
     assert tiled_at.intensity > naive_at.intensity
