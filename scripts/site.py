@@ -47,6 +47,10 @@ LEFT_OVER_SECONDS = 24 * 3600
 SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
 FIRST_PAGES = ("learn/start.md", "learn/route.md", "learn/gpu.md", "learn/measuring.md")
 CELL_SECONDS = 600
+VIEW = "application/vnd.jupyter.widget-view+json"
+WIDGET = (
+    "Here the notebook has something to press. Questions stand in the lab's chapter, too, with their answers.\n"
+)
 
 HOME = """# warpschool
 
@@ -250,7 +254,19 @@ def _coloured(text: str) -> str:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code" and "".join(cell["source"]).startswith("%%kernel"):
             cell["metadata"]["magics_language"] = "cuda"
+    _leave_out_widgets(notebook)
     return json.dumps(notebook)
+
+
+def _leave_out_widgets(notebook: dict[str, Any]) -> None:
+    """Say where a widget was: without a kernel it answers nobody, and its player would be fetched from another host."""
+    notebook["metadata"].pop("widgets", None)
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell["outputs"] = [
+                {"output_type": "stream", "name": "stdout", "text": WIDGET} if VIEW in output.get("data", {}) else output
+                for output in cell["outputs"]
+            ]
 
 
 def _fingerprint(lab: Lab) -> str:
