@@ -264,8 +264,8 @@ def _leave_out_widgets(notebook: dict[str, Any]) -> None:
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             cell["outputs"] = [
-                {"output_type": "stream", "name": "stdout", "text": WIDGET} if VIEW in output.get("data", {}) else output
-                for output in cell["outputs"]
+                {"output_type": "stream", "name": "stdout", "text": WIDGET} if VIEW in one.get("data", {}) else one
+                for one in cell["outputs"]
             ]
 
 
