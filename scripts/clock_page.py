@@ -94,9 +94,9 @@ What limits it, by cause:
 - Where products of warpgroups and other work alternate, the GPU says "wait", "membar" or "short scoreboard" of what is
   held up here by the tensor cores.
 - Partial sectors that one warp stores one after the other are gathered before L2 (`own/segmented_scan`).
-- Products with three warps of a sub-core and more are told too fast, by a tenth to a seventh. It is no matter of pipe
-  and banks: those serve four warps as fast as one (`banks/*_N_per_sub_core`). Nsight Compute says of them that they
-  wait longer for shared memory, and L1 is less busy than it is here.
+- Products with three warps of a sub-core and more are told too fast, mostly by a tenth to a seventh
+  (`benchmarks/results/clock_choices_h200.json`). It is no matter of pipe and banks: those serve four warps as fast as
+  one (`banks/*_N_per_sub_core`).
 - Of stores and accesses to shared memory together the model knows too little (`together/*_and_stg128`: up to half the
   time is missing).
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,7 @@ ROOT = Path(__file__).parents[1]
 def table() -> str:
     """By lab: loops, verdicts, and the most processor time of one."""
     found = recorded("endless.json", course=Course(ROOT))
-    labs: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for name, row in found["steps"].items():
-        labs.setdefault(name.partition("/")[0], []).append((name, row))
+    labs = by_lab(found["steps"])
     each = f"at most {found['each']} of each reference" if found["each"] else "all of each reference"
     loops = sum(row["loops"] for row in found["steps"].values())
     over = sum(row["over"] for row in found["steps"].values())
@@ -33,6 +32,15 @@ def table() -> str:
     return "\n".join(lines)
 
 
+def by_lab(steps: Mapping[str, dict[str, Any]]) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """Lab -> its steps, without the lab's name, and their rows."""
+    labs: dict[str, list[tuple[str, dict[str, Any]]]] = {}
+    for name, row in steps.items():
+        lab, _, step = name.partition("/")
+        labs.setdefault(lab, []).append((step, row))
+    return labs
+
+
 def _row(lab: str, rows: list[tuple[str, dict[str, Any]]]) -> str:
     verdicts = Counter[str]()
     for _, row in rows:
@@ -40,7 +48,7 @@ def _row(lab: str, rows: list[tuple[str, dict[str, Any]]]) -> str:
     name, worst = max(rows, key=lambda one: one[1]["most_cpu_s"])
     said = ", ".join(f"{verdict} {count}" for verdict, count in verdicts.most_common())
     loops, over = (sum(row[key] for _, row in rows) for key in ("loops", "over"))
-    which = f"`{name.partition('/')[2]}`, {worst['dearest'].partition(':')[0]}"
+    which = f"`{name}`, {worst['dearest'].partition(':')[0]}"
     return f"| `{lab}` | {len(rows)} | {loops} | {said} | {over} | {worst['most_cpu_s']:.1f} s | {which} |"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from scripts.endless_table import by_lab
+
 from warpschool.course import Course
 from warpschool.recorded import recorded
 
@@ -14,10 +16,7 @@ ROOT = Path(__file__).parents[1]
 def table() -> str:
     """By lab: references, how many were accepted, and the processor time of half of them and of the dearest."""
     found = recorded("right_jobs.json", course=Course(ROOT))
-    labs: dict[str, list[tuple[str, dict[str, Any]]]] = {}
-    for name, row in found["steps"].items():
-        labs.setdefault(name.partition("/")[0], []).append((name.partition("/")[2], row))
-    rows = [row for some in labs.values() for _, row in some]
+    labs, rows = by_lab(found["steps"]), found["steps"].values()
     over = sum(row["cpu_s"] > found["most_s"] for row in rows)
     lines = [
         f"The check of a right submission, secret cases with it: of {len(rows)} references "

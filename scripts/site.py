@@ -47,10 +47,8 @@ LEFT_OVER_SECONDS = 24 * 3600
 SECTIONS = (("Learn", "learn"), ("Teach", "teach"), ("Reference", "reference"), ("Design", "design"))
 FIRST_PAGES = ("learn/start.md", "learn/route.md", "learn/gpu.md", "learn/measuring.md")
 CELL_SECONDS = 600
-VIEW = "application/vnd.jupyter.widget-view+json"
-WIDGET = (
-    "Here the notebook has something to press. Questions stand in the lab's chapter, too, with their answers.\n"
-)
+WIDGET = "application/vnd.jupyter.widget-view+json"
+IN_ITS_PLACE = "Here the notebook has something to press. Questions stand in the lab's chapter, too, with answers.\n"
 
 HOME = """# warpschool
 
@@ -245,7 +243,8 @@ def _notebook(lab: Lab, *, run: bool) -> str:
 
 
 def _coloured(text: str) -> str:
-    """The notebook with its `%%kernel` cells marked as CUDA C++, and its links to chapters as the site has them."""
+    """The notebook with its `%%kernel` cells marked as CUDA C++, its links to chapters as the site has them, and a word
+    in place of widgets."""
     notebook = json.loads(text)
     for cell in notebook["cells"]:
         if cell["cell_type"] == "markdown":
@@ -261,12 +260,10 @@ def _coloured(text: str) -> str:
 def _leave_out_widgets(notebook: dict[str, Any]) -> None:
     """Say where a widget was: without a kernel it answers nobody, and its player would be fetched from another host."""
     notebook["metadata"].pop("widgets", None)
+    said = {"output_type": "stream", "name": "stdout", "text": IN_ITS_PLACE}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
-            cell["outputs"] = [
-                {"output_type": "stream", "name": "stdout", "text": WIDGET} if VIEW in one.get("data", {}) else one
-                for one in cell["outputs"]
-            ]
+            cell["outputs"] = [said if WIDGET in one.get("data", ()) else one for one in cell["outputs"]]
 
 
 def _fingerprint(lab: Lab) -> str:

@@ -111,8 +111,8 @@ def _variants() -> None:
         patched = code
         for kernel in (f"banks_{system.BANK_SHORT}", f"banks_{system.BANK_LONG}"):
             used = cubins.ffma_registers(code, kernel)
-            choice = system.choose_registers(variant, *used)
             stays = variant != system.GIVES_WAY
+            choice = system.choose_registers(variant if stays else "all_one", *used)
             patched = cubins.patch_ffma(patched, kernel, choice, stays=stays) if choice else patched
         (CUBINS / f"banks_{variant}.cubin").write_bytes(patched)
 

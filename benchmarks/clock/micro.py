@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 SLOTS = 7
 """numbers of 64 bits that a warp leaves"""
 
-PRELUDE = r"""
+PRELUDE = f"#define SLOTS {SLOTS}ull\n" + r"""
 typedef unsigned long long u64;
 #define CLOCK(t) asm volatile("mov.u64 %0, %%clock64;" : "=l"(t) :: "memory")
 #define TIMER(t) asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t) :: "memory")
@@ -22,7 +22,7 @@ __device__ __forceinline__ unsigned shared_at(const void* p) { return (unsigned)
 __device__ __forceinline__ void leave(u64* times, u64 t0, u64 t1, u64 g0, u64 g1, u64 own, u64 came = 0)
 {
     if (threadIdx.x % 32 == 0) {
-        u64* at = times + 7ull * (blockIdx.x * ((blockDim.x + 31) / 32) + threadIdx.x / 32);
+        u64* at = times + SLOTS * (blockIdx.x * ((blockDim.x + 31) / 32) + threadIdx.x / 32);
         at[0] = t0; at[1] = t1; at[2] = sm_number(); at[3] = g0; at[4] = g1; at[5] = own; at[6] = came;
     }
 }

@@ -79,7 +79,7 @@ def choose_registers(variant: str, sums: list[int], factors: list[int]) -> list[
                 one = (se, e, e2, se, 0) if n // 2 % 2 == 0 else (so, o, o2, so, 0)
             case "one_factor":
                 one = (se, e, e, se, 0)
-            case "all_one" | "gives_way":
+            case "all_one":
                 one = (se, se, se, se, 0)
             case "reused_first":
                 one = (se, held, e2, se, 0 if last else 1)
@@ -104,12 +104,11 @@ def banks() -> tuple[list[Kernel], list[Row]]:
     ]  # fmt: skip
     rows += [
         Row(
-            name=f"scheduler/{key}_{warps // 4}_per_sub_core", unit="of when the last one ends",
+            name="_".join((f"scheduler/{told}", str(warps // 4), "per sub core")).replace(" ", "_"), unit="of when the last one ends",
             what=f"when the first of {warps} warps ends; behind each FFMA the compiler says that the warp {told}",
             kernel=f"banks_{BANK_LONG}", threads=32 * warps, loops=64, variant=variant, reduce="first",
         )
-        for variant, key, told in (("all_one", "stays", "stays"), (GIVES_WAY, "gives_way", "gives way"))
-        for warps in (8, 12, 16)
+        for variant, told in (("all_one", "stays"), (GIVES_WAY, "gives way")) for warps in (8, 12, 16)
     ]  # fmt: skip
     return [_bank_kernel(BANK_SHORT), _bank_kernel(BANK_LONG)], rows
 

@@ -125,7 +125,7 @@ extern "C" __global__ void spin(SIGNATURE)  // each block stays for `a` cycles
     do { CLOCK(t1); } while (t1 - t0 < a);
     TIMER(g1);
     if (threadIdx.x == 0) {
-        u64* at = times + 7ull * blockIdx.x;
+        u64* at = times + SLOTS * blockIdx.x;
         at[0] = t0; at[1] = t1; at[2] = sm_number(); at[3] = g0; at[4] = g1; at[5] = 0;
     }
 }

@@ -18,7 +18,7 @@ from warpschool import model
 from warpschool.clock.cubin import has_disassembler
 from warpschool.clock.machine import find_machine
 from warpschool.clock.prediction import Prediction, predict_plan, predict_time
-from warpschool.clock.shipped import shipped_us
+from warpschool.clock.shipped import predicted_us, shipped_us
 from warpschool.contract import Contract, parse_contract
 from warpschool.counters import Counters
 from warpschool.course import Course
@@ -84,10 +84,7 @@ def predicted_ms(
     contract: Contract, sizes: Mapping[str, float], *, constants: Mapping[str, int] | None = None
 ) -> float | None:
     """Its time in milliseconds; of a reference the one that the course carries, where no machine code is made."""
-    found = predicted(contract, sizes, constants=constants)
-    us = found.us if found else None
-    if us is None:
-        us = shipped_us(contract, contract.bind(sizes, constants=constants))
+    us = predicted_us(contract, contract.bind(sizes, constants=constants))
     return None if us is None else us / 1000
 
 

@@ -115,6 +115,7 @@ def _finish(output: Output, tour: Tour, html: Path) -> None:
 
 
 def _show_table(output: Output, tour: Tour) -> None:
+    from warpschool.clock.cubin import has_disassembler
     from warpschool.show.tour import step_cells
 
     heads = ("step", "right?", *_NUMBERS, *(_MEASURED if tour.on_gpu else _PREDICTED))
@@ -122,6 +123,8 @@ def _show_table(output: Output, tour: Tour) -> None:
     output.show()
     output.table(Table("", heads, rows, frozenset(heads[2:])))
     times = f"times on {tour.device}" if tour.on_gpu else "no GPU was used: times are predicted for an H200"
+    if not tour.on_gpu and not has_disassembler():
+        times += ", more of them with pip install 'warpschool[clock]'"
     output.show(f"Occupancy on a {tour.gpu}; {times}.", style="dim")
 
 

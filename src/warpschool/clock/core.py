@@ -990,8 +990,8 @@ def simulate(
     """Run the blocks `order[…]` on one multiprocessor; the cycles from the first one's start to the last one's end.
 
     `slots` has, for each resident block: its warps that are alive, and those that wait at its barrier. `ends` gets, for
-    each block that ends, when, and how many instructions were issued until then. `log` takes what
-    is issued from M_LOG_FROM on by warps that waited since before M_LOG_TO. -1 where all wait.
+    each block that ends, when, and how many instructions were issued until then. `log` takes what is issued from
+    M_LOG_FROM on by warps that waited since before M_LOG_TO. -1 where all wait.
     """
     now = 0.0
     for slot in range(int(min(m[M_RESIDENT], m[M_BLOCKS]))):

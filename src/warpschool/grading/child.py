@@ -66,6 +66,7 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
         "--import-mode=importlib", "-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "no:unraisableexception",
         "-p", "no:threadexception", "--tb=native", "-q",
     ]  # fmt: skip
+    # Those two collect all garbage at the end, and other tracebacks read the grader's source: nobody looks at either.
     options += ["--maxfail=1"] if job.get("until_wrong") else []
     with course.adopted():  # graders find the modules of this course's labs, and no other's
         code = pytest.main([str(step.grader), *options], plugins=[plugin, recorder])

@@ -14,14 +14,12 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from warpschool.clock.cubin import has_disassembler
-from warpschool.clock.machine import find_machine
-from warpschool.clock.prediction import DEFAULT as PREDICTED_GPU, predict_plan
-from warpschool.clock.shipped import shipped_us
+from warpschool.clock.shipped import predicted_us as clock_us
 from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_report
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
@@ -199,21 +197,14 @@ def _run_step(step: Step, *, on_gpu: bool, gpu: str, say: Say) -> tuple[Recorded
                 note = error.message
         elif failure is None:
             say("predicting its time")
-            predicted_us = predicted(kernel.contract, kernel.shown_run.plan)
+            plan = kernel.shown_run.plan
+            inputs = partial(random_inputs, plan, np.random.default_rng(0))
+            predicted_us = clock_us(kernel.contract, plan, inputs=inputs)
     return kernel, TourStep(
         step=step.name, title=step.title, verdict=failure.verdict if failure else Verdict.AC,
         seen=failure.seen if failure else "", line=failure.line if failure else 0, counts=counts, report=report,
         gpu=figures, gpu_note=note, predicted_us=predicted_us,
     )  # fmt: skip
-
-
-def predicted(contract: Contract, plan: Plan) -> float | None:
-    """What the clock says of a reference, in microseconds on an H200; None where no machine code can be read."""
-    if not has_disassembler():
-        return shipped_us(contract, plan)
-    return predict_plan(
-        contract, plan, find_machine(PREDICTED_GPU), inputs=lambda: random_inputs(plan, np.random.default_rng(0))
-    ).us  # fmt: skip
 
 
 def _kernel_of(step: Step, *, on_gpu: bool) -> RecordedKernel:

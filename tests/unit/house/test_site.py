@@ -1,8 +1,10 @@
-"""How the site is put in place: whole, in one step, by several builds at once, and not at all by one that fails."""
+"""How the site is put in place: whole, in one step, by several builds at once, not at all by one that fails; and what
+it leaves out of notebooks."""
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 import threading
@@ -129,3 +131,16 @@ def test_what_a_killed_build_left_is_removed_a_day_later(site, tmp_path):
     os.utime(old, (before, before))
     with site.workplace(tmp_path / "site"):
         assert not old.exists() and young.exists()
+
+
+def test_an_executed_lab_asks_no_other_host_for_a_player_of_widgets(site):
+    widget = {"output_type": "display_data", "data": {site.WIDGET: {"model_id": "1"}, "text/plain": "VBox()"}}
+    kept = {"output_type": "stream", "name": "stdout", "text": "right\n"}
+    notebook = {
+        "metadata": {"widgets": {}},
+        "cells": [{"cell_type": "code", "source": "", "metadata": {}, "outputs": [widget, kept]}],
+    }
+    made = json.loads(site._coloured(json.dumps(notebook)))
+    assert "widget" not in json.dumps(made)
+    said, other = made["cells"][0]["outputs"]
+    assert said["text"] == site.IN_ITS_PLACE and other == kept
