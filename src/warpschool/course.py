@@ -136,8 +136,7 @@ class Course:
 
     def lab(self, name: str) -> Lab:
         """Return a lab by name or unambiguous beginning ("lab02"); raises CourseError with what there is."""
-        labs = {lab.name: lab for lab in self.labs()}
-        return labs[_pick(name, list(labs), "lab")]
+        return self._lab(_pick(name, self._lab_names(), "lab"))
 
     def steps(self) -> tuple[Step, ...]:
         """Return the steps of all labs, in order."""
@@ -176,16 +175,18 @@ class Course:
         wanted = self.step(name).name
         return tuple(step for step in self.steps() if step.follows == wanted)
 
-    @cached_property
+    @property
     def explanations(self) -> dict[str, str]:
         """What a notebook predicts -> what leads to the number, of all labs. Raises CourseError for a broken file."""
-        found: dict[str, str] = {}
-        for path in sorted((self.root / "grader").glob("lab*/predictions.toml")):
-            try:
-                found |= tomllib.loads(path.read_text("utf-8"))
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-                raise CourseError(f"{path} is no TOML: {error}") from None
-        return found
+        return {what: text for path in self._explained() for what, text in _toml(path).items()}
+
+    def explanation(self, what: str) -> str:
+        """What leads to one of those numbers; "" for what is none. Reads no other lab's file than the one it is in."""
+        with_it = (path for path in self._explained() if what in path.read_text("utf-8"))
+        return next((found for path in with_it if (found := _toml(path).get(what))), "")
+
+    def _explained(self) -> list[Path]:
+        return sorted((self.root / "grader").glob("lab*/predictions.toml"))
 
     def _step_names(self) -> list[str]:
         """All steps' names, in order, by looking into folders only: a check asks for one step ten times."""
@@ -210,6 +211,13 @@ class Course:
             solution=_existing(self.root / "solutions" / lab / f"{idea}.cu"),
             grader=_existing(self.root / "grader" / lab / f"test_{idea}.py"),
         )
+
+
+def _toml(path: Path) -> dict[str, str]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise CourseError(f"{path} is no TOML: {error}") from None
 
 
 _adopted: ContextVar[Course | None] = ContextVar("adopted", default=None)

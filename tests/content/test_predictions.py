@@ -27,3 +27,11 @@ def test_what_is_predicted_is_explained_once():
     assert asked.keys() == explained.keys() and len(explained) > 30
     assert set(asked.values()) == {1}
     assert all(text.endswith((".", "?")) for text in explained.values())
+
+
+def test_one_explanation_is_the_one_among_all():
+    course = Course(ROOT)
+    explained = course.explanations
+    what = next(iter(explained))
+    assert course.explanation(what) == explained[what] != ""
+    assert course.explanation(what[: len(what) // 2]) == course.explanation("what nobody predicts") == ""

@@ -199,6 +199,27 @@ class Builder:
         self.lines[phi_at] = f"{index} = phi {count.type} [0, %{before}], [{following}, %{self.label_now}]"
         self.br(head, then=end)
 
+    @contextmanager
+    def carrying(self, count: IRValue, values: Sequence[IRValue]) -> Iterator[tuple[IRValue, list[IRValue]]]:
+        """The same for count >= 1, with values that each turn hands to the next; yields i and the list of them.
+
+        What the body leaves in the list is what they are, and behind the loop the list has them at its end.
+        """
+        head, end, before = self.new_label("turn"), self.new_label("over"), self.label_now
+        index, following = self.name(), self.name()
+        held = [IRValue(v.type, self.name(), v.lanes) for v in values]
+        self.br(head, then=head)
+        phis_at = len(self.lines)
+        self.lines += [""] * (1 + len(held))
+        current = list(held)
+        yield IRValue(count.type, index), current
+        self.lines.append(f"{following} = add {count.type} {index}, 1")
+        last = self.label_now
+        self.lines[phis_at] = f"{index} = phi {count.type} [0, %{before}], [{following}, %{last}]"
+        for n, (was, value, new) in enumerate(zip(values, held, current, strict=True), phis_at + 1):
+            self.lines[n] = f"{value.text} = phi {was.ir_type} [{was.text}, %{before}], [{new.text}, %{last}]"
+        self.branch(self.icmp("ult", IRValue(count.type, following), count), head, end, then=end)
+
     def phi(self, *arms: tuple[IRValue, str]) -> IRValue:
         first = arms[0][0]
         incoming = ", ".join(f"[{v.text}, %{label}]" for v, label in arms)

@@ -193,27 +193,15 @@ class ProductLoops:
         """All steps for a tile of sums of one group of lanes."""
         t, steps = self.t, len(self.columns.names)
         together = max(n for n in range(1, _MOST_TOGETHER + 1) if steps % n == 0)
-        head, end, before = t.new_label("steps"), t.new_label("added"), t.label_now
-        step, following = t.name(), t.name()
-        held = [IRValue("float", t.name(), self.width) for _ in sums]
-        t.br(head, then=head)
-        phis = len(t.lines)
-        t.lines += [""] * (1 + len(held))
-        k = IRValue("i64", step)
-        lines = [t.offset(view.start, t.mul(k, constant("i64", view.step_bytes))) for view in (left, right)]
-        added = held
-        for n in range(together):
-            xs = self._factors(t.offset(lines[0], n * left.step_bytes), self.columns, left, tile[0], group)
-            ys = self._factors(t.offset(lines[1], n * right.step_bytes), self.rows, right, tile[1], group)
-            pairs = [(x, y) for x in xs for y in ys]
-            added = [t.intrinsic("fma", x, y, s) for (x, y), s in zip(pairs, added, strict=True)]
-        t.emit(f"{following} = add i64 {step}, {together}")
-        t.branch(t.icmp("ult", IRValue("i64", following), constant("i64", steps)), head, end)
-        t.lines[phis] = f"{step} = phi i64 [0, %{before}], [{following}, %{head}]"
-        for n, (was, value, new) in enumerate(zip(sums, held, added, strict=True), phis + 1):
-            t.lines[n] = f"{value.text} = phi {was.ir_type} [{was.text}, %{before}], [{new.text}, %{head}]"
-        t.label(end)
-        return added
+        with t.carrying(constant("i64", steps // together), sums) as (turn, sums):
+            k = t.mul(turn, constant("i64", together))
+            lines = [t.offset(view.start, t.mul(k, constant("i64", view.step_bytes))) for view in (left, right)]
+            for n in range(together):
+                xs = self._factors(t.offset(lines[0], n * left.step_bytes), self.columns, left, tile[0], group)
+                ys = self._factors(t.offset(lines[1], n * right.step_bytes), self.rows, right, tile[1], group)
+                pairs = ((x, y) for x in xs for y in ys)
+                sums[:] = [t.intrinsic("fma", x, y, s) for (x, y), s in zip(pairs, sums, strict=True)]
+        return sums
 
     def _factors(self, line: IRValue, side: _Side, view: _View, count: int, group: int) -> list[IRValue]:
         """What one step multiplies for a tile."""

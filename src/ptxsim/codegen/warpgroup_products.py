@@ -29,6 +29,8 @@ _ROW = 32
 """Bytes of all k of a product, in a row of A or a column of B."""
 _PIECE = 16
 """Bytes that a swizzle moves as one."""
+_UNROLLED = 4
+"""Steps of k in one turn of the innermost loop."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +171,9 @@ class _Multiplier(_Writer):
         super().__init__(p)
         self.place, self.steps, self.silicon = place, steps, silicon
         self.strip = _Strip.of(p, wide_registers)
-        self.lanes, self.across, self.high = self.strip.lanes, self.strip.vectors, 4
+        self.lanes, self.across = self.strip.lanes, self.strip.vectors
+        at_once = (16 if wide_registers else 8) // self.across  # enough that none waits for the one before
+        self.high = 1 << at_once.bit_length() - 1
         if silicon:  # a sum at a time: its terms fill the registers
             self.across = self.high = 1
         self.row, self.result = arg(I64, "row"), arg("ptr", "result")
@@ -183,22 +187,9 @@ class _Multiplier(_Writer):
         rows = [b.let("ptr", 0, f"alloca [{HIGH * self.depth * 4} x i8], align 64") for _ in self.inputs]
         for (_, a, _), to in zip(self.inputs, rows, strict=True):
             self._prepare_a(a, to)
-        wide, size = self.lanes * self.across, element_bytes(p.d)
+        wide = self.lanes * self.across
         with b.loop(i64(p.columns // wide)) as column, b.loop(i64(HIGH // self.high)) as row:
-            first = b.mul(column, i64(wide))
-            lines = b.offset(self.result, b.mul(b.add(b.mul(row, i64(self.high * p.columns)), first), i64(size)))
-            places = [
-                b.offset(lines, size * (r * p.columns + v * self.lanes))
-                for r in range(self.high)
-                for v in range(self.across)
-            ]
-            sums = [self._started(at) for at in places]
-            for (adds, _, whole), prepared in zip(self.inputs, rows, strict=True):
-                sums = [b.select(adds, x, b.like(x, 0)) for x in sums]
-                factors = b.offset(prepared, b.mul(row, i64(4 * self.high * self.depth)))
-                sums = self._added(sums, factors, b.offset(whole, self.strip.start(b, first)))
-            for at, x in zip(places, sums, strict=True):
-                self._stored(x, at)
+            self._piece(b.mul(row, i64(self.high)), b.mul(column, i64(wide)), rows)
         b.ret()
         name = f"ws_warpgroup_{p.shape}_{p.d}_{p.a}_{p.b}_{self.place.name}{self.steps}_{self.lanes}_{self.across}"
         name += "_silicon" * self.silicon
@@ -206,26 +197,44 @@ class _Multiplier(_Writer):
         parameters = (self.shared, self.limit, self.row, self.result, self.outside, *flat)
         return finished(b, name + "_sat" * p.saturates, *parameters)
 
-    def _prepare_a(self, a: IRValue, to: IRValue) -> None:
-        """The warp's 16 rows, each as its k in order."""
-        b, p, place = self.b, self.p, self.place
-        if place.in_registers:
-            for r in range(HIGH):
-                raw = b.load("i8", b.offset(a, r * _ROW), _ROW)
-                b.store(self.signed(self.numbers(raw, p.a), place.sign), b.offset(to, 4 * r * self.depth))
-            return
-        operand = _Operand(self, a)
-        operand.check(ROWS, turned=place.turned)
-        if not place.turned:
-            for r in range(HIGH):
-                numbers = self.signed(self.numbers(operand.line(self.row, r), p.a), place.sign)
-                b.store(numbers, b.offset(to, 4 * r * self.depth))
-            return
-        lines = [
-            self.signed(self.numbers(operand.neighbours(self.row, HIGH, k), p.a), place.sign) for k in range(self.depth)
+    def _piece(self, row: IRValue, column: IRValue, rows: list[IRValue]) -> None:
+        """A few rows of D, and vectors of columns, from these on, through all steps."""
+        b, p = self.b, self.p
+        size = element_bytes(p.d)
+        lines = b.offset(self.result, b.mul(b.add(b.mul(row, i64(p.columns)), column), i64(size)))
+        places = [
+            b.offset(lines, size * (r * p.columns + v * self.lanes))
+            for r in range(self.high)
+            for v in range(self.across)
         ]
-        for r, line in enumerate(transposed(b, lines)):
-            b.store(line, b.offset(to, 4 * r * self.depth))
+        sums = [self._started(at) for at in places]
+        for (adds, _, whole), prepared in zip(self.inputs, rows, strict=True):
+            sums = [b.select(adds, x, b.like(x, 0)) for x in sums]
+            factors = b.offset(prepared, b.mul(row, i64(4 * self.depth)))
+            sums = self._added(sums, factors, b.offset(whole, self.strip.start(b, column)))
+        for at, x in zip(places, sums, strict=True):
+            self._stored(x, at)
+
+    def _prepare_a(self, a: IRValue, to: IRValue) -> None:
+        """The warp's 16 rows, each as its k in order. In loops: written out, it would be fetched anew at each call."""
+        b, place = self.b, self.place
+        operand = None if place.in_registers else _Operand(self, a)
+        if operand is not None:
+            operand.check(ROWS, turned=place.turned)
+        if operand is not None and place.turned:
+            lines = [self._numbers_of_a(operand.neighbours(self.row, HIGH, k)) for k in range(self.depth)]
+            for r, line in enumerate(transposed(b, lines)):
+                b.store(line, b.offset(to, 4 * r * self.depth))
+            return
+        with b.loop(i64(HIGH)) as row:
+            if operand is None:
+                raw = b.load("i8", b.offset(a, b.mul(row, i64(_ROW))), _ROW)
+            else:
+                raw = operand.line(b.add(self.row, row), 0)
+            b.store(self._numbers_of_a(raw), b.offset(to, b.mul(row, i64(4 * self.depth))))
+
+    def _numbers_of_a(self, raw: IRValue) -> IRValue:
+        return self.signed(self.numbers(raw, self.p.a), self.place.sign)
 
     def _started(self, at: IRValue) -> IRValue:
         b, p = self.b, self.p
@@ -239,24 +248,31 @@ class _Multiplier(_Writer):
         if self.silicon:
             return [self._silicon(sums[0], factors, whole)]
         exact = p.d == "s32" and p.a != "b1"  # in f32: sums of one product stay below 2^24
-        totals = [constant("float", 0.0, self.lanes) for _ in sums] if exact else list(sums)
-        for k in range(self.depth):
-            vectors = [
-                b.load(self.number, b.offset(whole, 4 * (k * self.strip.columns + v * self.lanes)), self.lanes)
-                for v in range(self.across)
-            ]
-            for r in range(self.high):
-                factor = b.splat(b.load(self.number, b.offset(factors, 4 * (r * self.depth + k))), self.lanes)
-                for v, vector in enumerate(vectors):
-                    n = r * self.across + v
-                    if p.a == "b1":
-                        totals[n] = b.add(totals[n], b.intrinsic("ctpop", b.and_(vector, factor)))
-                    else:
-                        totals[n] = b.intrinsic("fma", vector, factor, totals[n])
+        totals = [constant("float", 0.0, self.lanes) for _ in sums] if exact else sums
+        with b.carrying(i64(self.depth // _UNROLLED), totals) as (turn, totals):
+            number, line = (
+                b.offset(start, b.mul(turn, i64(4 * _UNROLLED * apart)))
+                for start, apart in ((factors, 1), (whole, self.strip.columns))
+            )
+            for k in range(_UNROLLED):
+                vectors = [
+                    b.load(self.number, b.offset(line, 4 * (k * self.strip.columns + v * self.lanes)), self.lanes)
+                    for v in range(self.across)
+                ]
+                for r in range(self.high):
+                    factor = b.splat(b.load(self.number, b.offset(number, 4 * (r * self.depth + k))), self.lanes)
+                    for n, vector in enumerate(vectors, r * self.across):
+                        totals[n] = self._with_product(totals[n], vector, factor)
         if not exact:
             return totals
         add = partial(b.intrinsic, "sadd.sat") if p.saturates else b.add
         return [add(x, b.convert("fptosi", y, "i32")) for x, y in zip(sums, totals, strict=True)]
+
+    def _with_product(self, total: IRValue, vector: IRValue, factor: IRValue) -> IRValue:
+        b = self.b
+        if self.p.a == "b1":
+            return b.add(total, b.intrinsic("ctpop", b.and_(vector, factor)))
+        return b.intrinsic("fma", vector, factor, total)
 
     def _silicon(self, start: IRValue, factors: IRValue, whole: IRValue) -> IRValue:
         """Adds one product to one vector of D as a GPU does."""

@@ -89,7 +89,8 @@ class HostWorker:
 
     def __init__(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> None:
         self.setup = setup
-        self.residents: Any = ()
+        self.residents: Any = (L.Resident * 0)()
+        self.clusters: Any = (L.ClusterPart * 0)()
         self.follower: Follower | None = None
         terms, unit = setup.terms, setup.code.translation.unit
         sites = setup.code.translation.most_sites
@@ -105,7 +106,7 @@ class HostWorker:
         self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
         # code that picks words out of whole vectors may begin before the first, and read behind the last
         self.shared = _aligned(_PAGE + self.shared_stride * self.places)[_PAGE:]
-        cell = L.EXACT_CELL_BYTES if unit.options.exact else 4
+        cell = L.EXACT_CELL_BYTES if unit.options.exact else 4 * unit.options.check
         self.shadow_stride = -(-((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell // _PAGE) * _PAGE
         self.shadow = _aligned(self.shadow_stride * self.places)
         self._list_arrays(shadows)
@@ -141,6 +142,7 @@ class HostWorker:
         self._kind = _kind(setup)
         self._addresses = ctypes.addressof(s), self.contexts.ctypes.data
         self._new = bytes(s) if self._may_return else b""
+        self._new_residents = bytes(self.residents), bytes(self.clusters)
         self._new_contexts = self.contexts.copy() if self._new and self.contexts.nbytes <= _MOST_RESTING else None
 
     @property
@@ -166,8 +168,8 @@ class HostWorker:
         self.contexts[:] = self._new_contexts
         ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
         ctypes.memmove(self._addresses[0], self._new, len(self._new))
-        if setup.code.translation.unit.in_turns:
-            self._make_residents()
+        for places, new in zip((self.residents, self.clusters), self._new_residents, strict=True):
+            ctypes.memmove(places, new, len(new))
         self._list_arrays(shadows)
         self.shadows = shadows
         s.params = setup.params.ctypes.data

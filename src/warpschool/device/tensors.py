@@ -7,15 +7,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from ptxsim.tensormap import TensorMap, TensorMapError
 from warpschool.device.protocol import DeviceArray
 from warpschool.errors import ArgumentError
 
 _ELEMENTS = {
-    "float16": "f16", "float32": "f32", "float64": "f64", "uint8": "u8", "int8": "u8", "uint16": "u16",
-    "int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64",
+    np.dtype(name): element for name, element in {
+        "float16": "f16", "float32": "f32", "float64": "f64", "uint8": "u8", "int8": "u8", "uint16": "u16",
+        "int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64",
+    }.items()
 }  # fmt: skip
-"""NumPy's types. A box is copied and never computed with: signed bytes go as unsigned ones."""
+"""By NumPy's type. A box is copied and never computed with: signed bytes go as unsigned ones."""
 _SWIZZLES = (128, 64, 32)
 
 
@@ -30,7 +34,7 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
     leading = len(array.shape) - rank + 1
     shape = (math.prod(array.shape[:leading]), *array.shape[leading:])
     size, name = array.dtype.itemsize, array.name or "the array"
-    if array.dtype.name not in _ELEMENTS:
+    if array.dtype not in _ELEMENTS:
         raise ArgumentError(f"a tensor map describes numbers; {name} holds {array.dtype}")
     pitch = shape[-1] * size
     if pitch % 16:
@@ -47,7 +51,7 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
         corners = (-pad, -pad), (pad - (columns - 1), pad - (rows - 1))
     width = box[-1] * size
     found = TensorMap(
-        array.address, _ELEMENTS[array.dtype.name], shape[::-1], strides, box[::-1], steps,
+        array.address, _ELEMENTS[array.dtype], shape[::-1], strides, box[::-1], steps,
         swizzle=width if width in _SWIZZLES else 0, corners=corners,
     )  # fmt: skip
     try:

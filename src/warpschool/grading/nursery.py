@@ -44,10 +44,15 @@ _LOADED = (
 )  # fmt: skip
 _LOADED_FOR = {
     "warpschool.grading.python_child": (
-        "matplotlib.pyplot", "matplotlib_inline.backend_inline", "IPython.core.magics", "IPython.core.magics.pylab",
-        "IPython.core.completer", "warpschool.clock.prediction", "warpschool.device.gpu", "warpschool.inspect.accesses",
-        "warpschool.inspect.timing", "warpschool.nn.session", "warpschool.notebook.extension",
-        "warpschool.notebook.predictions",
+        "matplotlib.pyplot", "matplotlib.backends.registry", "matplotlib_inline.backend_inline",
+        "IPython.core.application", "IPython.core.completer", "IPython.core.completerlib", "IPython.core.crashhandler",
+        "IPython.core.logger", "IPython.core.magics", "IPython.core.oinspect", "IPython.utils.contexts",
+        "IPython.utils.module_paths", "IPython.utils.wildcard", "warpschool.clock.prediction",
+        "warpschool.clock.shipped", "warpschool.device.gpu", "warpschool.inspect.accesses",
+        "warpschool.inspect.difference", "warpschool.inspect.timing", "warpschool.nn.session",
+        "warpschool.notebook.cases", "warpschool.notebook.extension", "warpschool.notebook.predictions",
+        "warpschool.notebook.program_cases", "warpschool.notebook.runs", "warpschool.recorded",
+        "warpschool.show.questions",
     )
 }  # fmt: skip
 """What is imported when a module is asked for the first time: notebooks draw, checks of kernels do not."""
@@ -200,7 +205,7 @@ def main() -> None:
             if not data:
                 break
             request, me = json.loads(data), os.getpid()
-            _import(_LOADED_FOR.pop(request["module"], ()))
+            _load_for(request["module"])
             if os.fork() == 0:
                 requests.close()
                 _keep(request, files, me)
@@ -225,6 +230,15 @@ def load() -> None:
     importlib.import_module("warpschool.grading.runner").code_hash()
     with contextlib.suppress(CompilerMissing, OSError):  # a check then starts its own
         _compilers.append(CompilerForks(find_toolchain()))
+
+
+def _load_for(module: str) -> None:
+    """Import what a module needs that is asked for the first time."""
+    names = _LOADED_FOR.pop(module, ())
+    _import(names)
+    if "matplotlib.backends.registry" in names:  # it looks for backends in every package that is installed
+        with contextlib.suppress(ImportError, AttributeError):
+            importlib.import_module("matplotlib.backends.registry").backend_registry.list_all()
 
 
 _compilers: list[CompilerForks] = []

@@ -274,7 +274,7 @@ def _outcome(finished: Finished, points: float, isolation: str) -> CellOutcome:
     text, png = readable(str(said.get("text", ""))), str(said.get("png", ""))
     if said.get("error"):
         kind, verdict, seen = (str(part) for part in said["error"])
-        if verdict == "SE" and kind not in ("GradingError", "CompilerMissing"):
+        if verdict == "SE" and kind not in _OURS:
             verdict = "WA"  # the check stumbled over what the student gave it
         return CellOutcome(Verdict(verdict), 0.0, readable("\n".join(filter(None, [text, seen]))), png, isolation)
     value = said.get("value")
@@ -284,6 +284,10 @@ def _outcome(finished: Finished, points: float, isolation: str) -> CellOutcome:
         return CellOutcome(Verdict.SE, 0.0, f"the check gave {value!r}, which is no number of points", png, isolation)
     verdict = Verdict.AC if value >= points else Verdict.PC if value > 0 else Verdict.WA
     return CellOutcome(verdict, min(float(value), points) / points if points else 0.0, text, png, isolation)
+
+
+_OURS = ("GradingError", "CompilerMissing", "CourseError", "FileNotFoundError", "PermissionError")
+"""Errors of a check that no value of a student's brings about: a file of the course is missing, or out of its reach."""
 
 
 # ---------------------------------------------------------------- Python that is only data

@@ -143,7 +143,7 @@ def library_versions(compiler: str = "") -> dict[str, str]:
 CHILD = "warpschool.grading.child"
 DEFAULT_SEED = 0
 _OWN, _MOST_OWN = "checks", 64
-_CONTENT = ("grader", "kernels", "solutions", "labs", "benchmarks/results")
+_CONTENT = ("grader", "kernels", "solutions", "labs", "benchmarks/results", "tests/specimens")
 """Folders of a course that graders read; a class may stand beside them in the same folder."""
 _USUAL_LIMITS = Limits()
 _SHOWN_BYTES = 2000

@@ -43,7 +43,7 @@ def check_prediction(
 def _why(what: str) -> str:
     """What leads to the number, in words; "" for what the course has none of, such as what is not predicted."""
     with suppress(CourseError):
-        return Course.find().explanations.get(what, "")
+        return Course.find().explanation(what)
     return ""
 
 
