@@ -182,7 +182,7 @@ class Course:
 
     def explanation(self, what: str) -> str:
         """What leads to one of those numbers; "" for what is none. Reads no other lab's file than the one it is in."""
-        with_it = (path for path in self._explained() if what in path.read_text("utf-8"))
+        with_it = (path for path in self._explained() if what.encode() in path.read_bytes())
         return next((found for path in with_it if (found := _toml(path).get(what))), "")
 
     def _explained(self) -> list[Path]:

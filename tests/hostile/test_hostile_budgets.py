@@ -10,7 +10,7 @@ import pytest
 from warpschool.grading import costs, limits
 from warpschool.grading.jobs import KernelJob
 from warpschool.grading.sandbox import bubblewrap_problem
-from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, TRANSLATION_LIMIT
+from warpschool.grading.submission import KERNEL_LIMIT, LAUNCH_LIMIT, TRANSLATION_LIMIT, WORK_LIMIT
 
 from .hostile_cells import checked
 from .hostile_kernels import RIGHT
@@ -102,6 +102,15 @@ def test_the_dearest_are_listed_first():
     found = costs.most_expensive([("ada", result(0.1)), ("bob", result(0.9)), ("cy", result(0.5)), ("di", result(0.2)),
                                   ("eve", KernelJob(STEP, b"").failed("x"))])  # fmt: skip
     assert [who for who, _, _ in found] == ["bob", "cy", "di"]
+
+
+def test_a_part_is_of_what_this_check_was_allowed():
+    assert costs.Cost(WORK_LIMIT // 2, 0, 0).share == 0.5
+    assert costs.Cost(2 * WORK_LIMIT, 0, 0, allowed=4 * WORK_LIMIT).share == 0.5
+    kept = KernelJob(STEP, b"").failed("x")
+    about = {**kept.provenance, "executed": "8", "translated": "0", "launches": "0"}
+    earlier = type(kept)(**{**kept.__dict__, "provenance": about})
+    assert costs.cost_of(earlier) == costs.Cost(8, 0, 0, allowed=WORK_LIMIT)
 
 
 CELLS = {

@@ -13,23 +13,28 @@ MOST_LISTED = 3
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one check on the simulator: instructions of warps executed, instructions translated, launches."""
+    """Of one check on the simulator: instructions of warps executed, instructions translated, launches.
+
+    `allowed`: executed ones at most, which grow with what the step's reference does.
+    """
 
     executed: int
     translated: int
     launches: int
+    allowed: int = WORK_LIMIT
 
     @property
     def share(self) -> float:
         """The largest part of any of the budgets."""
         return max(
-            self.executed / WORK_LIMIT, self.translated / TRANSLATION_LIMIT, self.launches / LAUNCH_LIMIT
+            self.executed / self.allowed, self.translated / TRANSLATION_LIMIT, self.launches / LAUNCH_LIMIT
         )  # fmt: skip
 
 
 def cost_of(result: Result) -> Cost | None:
     """What a result says of its check's cost; None where nothing was run."""
-    found = [result.provenance.get(name, "") for name in ("executed", "translated", "launches")]
+    usual = {"executed": "", "translated": "", "launches": "", "allowed": str(WORK_LIMIT)}
+    found = [result.provenance.get(name, text) for name, text in usual.items()]
     return Cost(*map(int, found)) if all(text.isdigit() for text in found) else None
 
 

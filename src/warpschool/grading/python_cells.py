@@ -43,6 +43,8 @@ SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran 
 DRAWN = "bubblewrap: no network, no other files, an empty home"
 TRUSTED = "a child process with limits, as the instructor asked: the student's Python could read what the grader can"
 _MOST_SOURCE = 100_000
+_OURS = ("GradingError", "CompilerMissing", "CourseError", "FileNotFoundError", "PermissionError")
+"""Errors of a check that no value of a student's brings about: a file of the course is missing, or out of its reach."""
 
 
 @dataclass(frozen=True)
@@ -284,10 +286,6 @@ def _outcome(finished: Finished, points: float, isolation: str) -> CellOutcome:
         return CellOutcome(Verdict.SE, 0.0, f"the check gave {value!r}, which is no number of points", png, isolation)
     verdict = Verdict.AC if value >= points else Verdict.PC if value > 0 else Verdict.WA
     return CellOutcome(verdict, min(float(value), points) / points if points else 0.0, text, png, isolation)
-
-
-_OURS = ("GradingError", "CompilerMissing", "CourseError", "FileNotFoundError", "PermissionError")
-"""Errors of a check that no value of a student's brings about: a file of the course is missing, or out of its reach."""
 
 
 # ---------------------------------------------------------------- Python that is only data

@@ -162,7 +162,7 @@ class _Work:
         """What a result says of what its check cost."""
         return {
             "launches": str(self.launches), "translated": str(sum(self.translated.values())),
-            "executed": str(min(self.given, self.given - self.left)),
+            "executed": str(min(self.given, self.given - self.left)), "allowed": str(self.given),
         }  # fmt: skip
 
 
