@@ -448,14 +448,15 @@ class Follower:
     def _access(self, warp: int, mask: int) -> None:
         """Threads of a warp access shared memory."""
         site, nbytes, kind = self.told.words[:3]
-        lanes = _ALL_LANES if mask & 0xFFFFFFFF == 0xFFFFFFFF else np.flatnonzero(mask >> _ALL_LANES & 1)
-        own = self.told.lanes[lanes].astype(np.int64)
+        own, lanes = self.told.lanes.astype(np.int64), _ALL_LANES
         inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
-        own, lanes = own[inside], lanes[inside]
+        if mask & 0xFFFFFFFF != 0xFFFFFFFF or not inside.all():
+            inside &= (mask >> _ALL_LANES & 1).astype(np.bool_)
+            own, lanes = own[inside], lanes[inside]
         granules, here = own >> GRANULE_LOG2, self._here.granules
         for number in _numbers(here.copied[granules]):
             if not self._over(self.cluster.work[number], warp):
-                k = int(np.flatnonzero(here.copied[granules] == number)[0])
+                k = int((here.copied[granules] == number).argmax())
                 self._hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
         if here.sent:
             self._still_sent(warp, site, own, lanes, nbytes)
@@ -468,7 +469,7 @@ class Follower:
                 continue
             for number in _numbers(readers[granules]):
                 if not self._over(self.cluster.work[number], warp):
-                    k = int(np.flatnonzero(readers[granules] == number)[0])
+                    k = int((readers[granules] == number).argmax())
                     self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
         here.stored[granules] = self.cluster.note(Work(clock, step, site))
         here.copied[granules] = 0
@@ -537,7 +538,7 @@ def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
     """The pieces of work in a part of memory, where neighbours mostly belong to the same."""
     if not len(of):
         return ()
-    others = np.flatnonzero(of[1:] != of[:-1])
+    (others,) = (of[1:] != of[:-1]).nonzero()
     if not len(others):
         return (int(of[0]),) if of[0] else ()
     return tuple(sorted({int(of[0]), *of[others + 1].tolist()} - {0}))
