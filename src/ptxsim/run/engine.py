@@ -301,21 +301,26 @@ class Launching:
                 stored_to = names_stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
                 touched = self._touched(watched, written, workers[0].shadows)
-            record = self._account(workers, stored_to, touched)
-            races = any(h.kind == "race" for h in record.hazards)
-            if races and not before.complete:
-                record = replace(record, hazards=self._beyond_doubt(record.hazards))
-            elif races:
+            reach = Reach(tuple(read), tuple(written), heap is None and not changed)
+            record = self._account(workers, stored_to, touched, reach)
+            if any(h.kind == "race" for h in record.hazards):
                 with heap.back_at(heap_before) if heap is not None and heap_before is not None else nullcontext():
-                    found = self._looked_into(record.hazards, before, written)
-                notes = tuple(f for f in found if f.kind == NOTE)
-                record = replace(record, hazards=tuple(f for f in found if f.kind != NOTE), notes=notes)
-            quiet = not (record.hazards or record.printed or heap is not None or changed)
-            record = replace(record, reach=Reach(tuple(read), tuple(written), quiet and record.complete))
+                    hazards, notes = self._without_doubt(record.hazards, before, written)
+                settled = reach.settled and record.complete and not (hazards or record.printed)
+                record = replace(record, hazards=hazards, notes=notes, reach=replace(reach, settled=settled))
             if heap is None:  # a view of the heap keeps its shadow
                 hand_on([*workers[0].shadows.values()])
             self.engine.rest(workers)
         return record
+
+    def _without_doubt(
+        self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
+    ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+        """The hazards that there are, and what is no more than noted."""
+        if not before.complete:
+            return self._beyond_doubt(hazards), ()
+        found = self._looked_into(hazards, before, written)
+        return tuple(f for f in found if f.kind != NOTE), tuple(f for f in found if f.kind == NOTE)
 
     def _looked_into(
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
@@ -523,15 +528,18 @@ class Launching:
         return known[key]
 
     def _account(
-        self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None
+        self, workers: list[HostWorker], stored_to: tuple[str, ...], touched: tuple[Touched, ...] | None, reach: Reach
     ) -> LaunchRecord:
+        """What the launch did; what it did is settled if `reach` says so, and nothing was told, printed or left out."""
         lines, totals = self.counted(workers)
         told = self.hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
         printed = printed_text([w.printed() for w in workers], self.setup.memory)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
+        complete = not any(w.strayed for w in workers)
+        settled = reach.settled and complete and not (told or printed)
         return LaunchRecord(
             totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
-            touched=touched, complete=not any(w.strayed for w in workers),
+            touched=touched, complete=complete, reach=Reach(reach.read, reach.written, settled),
         )  # fmt: skip
 
 

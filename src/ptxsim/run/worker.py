@@ -7,6 +7,8 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -71,17 +73,18 @@ class LaunchSetup:
 
 def available_threads() -> int:
     """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
-    if os.environ.get("WARPSCHOOL_THREADS", "").isdecimal():
-        return max(1, int(os.environ["WARPSCHOOL_THREADS"]))
-    cores = system.processors()
+    asked = os.environ.get("WARPSCHOOL_THREADS", "")
+    return max(1, int(asked)) if asked.isdecimal() else min(system.processors(), _quota())
+
+
+@cache
+def _quota() -> int:
+    """Whole cores that the cgroup of this process may use; read once, for each launch asks."""
     try:
-        with open("/sys/fs/cgroup/cpu.max") as f:
-            quota, period = f.read().split()
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass
-    return cores
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(1, int(quota) // int(period))
+    except (OSError, ValueError):  # none, or "max"
+        return system.processors()
 
 
 class HostWorker:

@@ -314,7 +314,8 @@ class Kernel:
                 f"{self.name}: {', '.join(sorted(unknown))} is no launch option",
                 next_step=f"Options: {', '.join(known)}",
             )
-        return replace(self.module.device.options, **simulator)
+        usual = self.module.device.options
+        return replace(usual, **simulator) if simulator else usual
 
     def _check_shared(self, shared_mem: int) -> None:
         """Dynamic shared memory beyond the kernel's limit is refused, as on a GPU."""
