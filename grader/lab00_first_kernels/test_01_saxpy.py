@@ -17,7 +17,8 @@ def run_and_compare(kernel, rng, n):
     sizes = {"n": n, "a": a}
     arrays = kernel.inputs(sizes, rng)
     run = kernel.run(sizes, arrays)
-    kernel.check_against(run, {"z": float(np.float32(a)) * arrays["x"].astype(np.float64) + arrays["y"]}, k=2)
+    product, y = float(np.float32(a)) * arrays["x"].astype(np.float64), arrays["y"]
+    kernel.check_against(run, {"z": product + y}, k=2, scale=abs(product) + abs(y))
     return sizes, arrays
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import product_of
 from warpschool.grading import criterion, practice
 
 KINDS = {"NN": (0, 0), "NT": (0, 1), "TN": (1, 0), "TT": (1, 1)}
@@ -21,7 +22,8 @@ def run_and_compare(kernel, rng, kind, m, n, k):
     arrays = {"A": a.T.copy() if transpose_a else a, "B": b.T.copy() if transpose_b else b}
     sizes, constants = {"M": m, "N": n, "K": k}, {"TRANSPOSE_A": transpose_a, "TRANSPOSE_B": transpose_b}
     run = kernel.run(sizes, arrays, constants=constants)
-    kernel.check_against(run, {"C": a.astype(np.float64) @ b}, k=k)
+    expected, scale = product_of(a, b)
+    kernel.check_against(run, {"C": expected}, k=k, scale=scale)
     return sizes, arrays, constants, run
 
 

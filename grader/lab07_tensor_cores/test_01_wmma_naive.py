@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import product_of
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_tensor_products
 
@@ -22,9 +23,11 @@ def run_and_compare(kernel, rng, m, n, k, *, alpha=1.0, beta=0.0, **given):
     sizes = {"M": m, "N": n, "K": k, "alpha": alpha, "beta": beta}
     arrays = kernel.inputs(sizes, rng, **given)
     run = kernel.run(sizes, arrays)
-    product = alpha * (arrays["A"].astype(np.float64) @ arrays["B"].astype(np.float64))
-    expected = product + beta * arrays["C"] if beta else product
-    kernel.check_against(run, {"D": expected}, k=k + 2)  # two more roundings: by alpha and by beta
+    product, scale = product_of(arrays["A"], arrays["B"])
+    expected, scale = alpha * product, abs(alpha) * scale
+    if beta:
+        expected, scale = expected + beta * arrays["C"], scale + abs(beta * arrays["C"])
+    kernel.check_against(run, {"D": expected}, k=k + 2, scale=scale)  # two more roundings: by alpha and by beta
     return run
 
 

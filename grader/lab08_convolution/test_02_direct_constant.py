@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import convolution
+from warpcourse.cases import convolution, scale_of
 from warpschool.grading import criterion, practice
 from warpschool.nn import convolve
 from warpschool.nn.pipelines import parts
@@ -32,7 +32,7 @@ def check_whole(kernel, rng, problem):
     y = np.full(problem.output_shape, 7, np.float32)
     run = run_part(kernel, problem, x, w, y, 0, problem.filters)
     expected = convolve(x, w, stride=problem.stride, pad=problem.pad)
-    kernel.check_against(run, {"y": expected}, k=problem.terms)
+    kernel.check_against(run, {"y": expected}, k=problem.terms, scale=scale_of(x, w))
     return run
 
 
@@ -83,7 +83,7 @@ def test_parts(kernel, rng):
     for first, count in parts(SECOND):
         run = run_part(kernel, SECOND, x, w, y, first, count)
         expected[:, first : first + count] = whole[:, first : first + count]
-        kernel.check_against(run, {"y": expected}, k=SECOND.terms)  # the other channels are as they were
+        kernel.check_against(run, {"y": expected}, k=SECOND.terms, scale=scale_of(x, w))  # others are as they were
         y = run.outputs["y"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import RACES, convolution
+from warpcourse.cases import RACES, convolution, scale_of
 from warpschool.grading import criterion, practice
 from warpschool.nn import convolve
 from warpschool.nn.references import pooling_order
@@ -33,7 +33,8 @@ def check_layout(kernel, rng, problem):
     arrays = kernel.inputs(problem.sizes, rng)
     w = np.ascontiguousarray(arrays["w"].transpose(3, 2, 0, 1))  # [R,S,C,F] -> [F,C,R,S]
     expected = pooling_order(convolve(arrays["x"], w, stride=problem.stride, pad=problem.pad))
-    kernel.check_against(kernel.run(problem.sizes, arrays), {"y": expected}, k=problem.terms)
+    run = kernel.run(problem.sizes, arrays)
+    kernel.check_against(run, {"y": expected}, k=problem.terms, scale=scale_of(arrays["x"], w))
     return problem.sizes, arrays
 
 

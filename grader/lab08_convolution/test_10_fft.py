@@ -20,7 +20,8 @@ def check_spectra(kernel, rng, batch, channels, filters, points):
     x, w = (arrays[name][..., 0].astype(np.float64) + 1j * arrays[name][..., 1] for name in ("X", "W"))
     y = np.einsum("ncp,fcp->nfp", x, w.conj())
     expected = np.stack([y.real, y.imag], axis=-1)
-    kernel.check_against(kernel.run(sizes, arrays), {"Y": expected}, k=2 * channels)
+    scale = np.einsum("ncp,fcp->nfp", abs(x), abs(w))[..., None]
+    kernel.check_against(kernel.run(sizes, arrays), {"Y": expected}, k=2 * channels, scale=scale)
     return sizes, arrays
 
 

@@ -64,8 +64,15 @@ def check_product(kernel: Submission, rng: np.random.Generator, m: int, n: int, 
     sizes = {"M": m, "N": n, "K": k}
     arrays = kernel.inputs(sizes, rng)
     b = arrays["Bt"].T if "Bt" in arrays else arrays["B"]
-    kernel.check_against(kernel.run(sizes, arrays), {"C": arrays["A"].astype(np.float64) @ b}, k=k)
+    expected, scale = product_of(arrays["A"], b)
+    kernel.check_against(kernel.run(sizes, arrays), {"C": expected}, k=k, scale=scale)
     return sizes, arrays
+
+
+def product_of(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    """A B in float64, and the sums of the magnitudes that are added up: where they cancel, little of them is left."""
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    return left @ right, np.abs(left) @ np.abs(right)
 
 
 def check_transpose(kernel: Submission, rng: np.random.Generator, m: int, n: int) -> Given:
@@ -96,8 +103,13 @@ def check_convolution(
     arrays = kernel.inputs(problem.sizes, rng)
     expected = convolve(arrays["x"], arrays["w"], stride=problem.stride, pad=problem.pad)
     run = kernel.run(problem.sizes, arrays, constants=constants)
-    kernel.check_against(run, {"y": expected}, k=problem.terms)
+    kernel.check_against(run, {"y": expected}, k=problem.terms, scale=scale_of(arrays["x"], arrays["w"]))
     return problem.sizes, arrays
+
+
+def scale_of(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """What the magnitudes that a convolution adds up come to at most, for each filter of w [F,C,R,S]: [F,1,1]."""
+    return np.abs(w.astype(np.float64)).sum(axis=(1, 2, 3))[:, None, None] * float(np.abs(x).max())
 
 
 def check_no_race(kernel: Submission, rng: np.random.Generator, **sizes: int) -> None:

@@ -22,7 +22,8 @@ QUICK = {"lab02_tiling"}
     "lab",
     [pytest.param(lab, marks=() if lab.name in QUICK else pytest.mark.slow, id=lab.name) for lab in COURSE.labs()],
 )
-def test_a_solved_notebook_gets_all_points(lab, tmp_path):
+def test_a_solved_notebook_gets_all_points(lab, tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))  # nothing that others have built
     notebook = solved(read_notebook(lab.notebook), COURSE.root / "solutions", lab=lab.name)
     nbformat.write(notebook, tmp_path / f"{lab.name}.ipynb")
     assignment = read_assignment(lab.notebook)

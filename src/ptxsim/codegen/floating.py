@@ -76,6 +76,21 @@ def canonical_nan(b: Builder, x: IRValue) -> IRValue:
     return b.bitcast(b.select(is_nan, b.like(bits, 0x7FFF), bits), x.type)
 
 
+def absolute(b: Builder, x: IRValue) -> IRValue:
+    """|x|. Of bf16 by its bits, and so below: LLVM 20 would round it again, by a routine that is not there."""
+    if x.type != "bfloat":
+        return b.intrinsic("fabs", x)
+    return b.bitcast(b.and_const(bits_of(b, x), MAGNITUDE[x.type]), x.type)
+
+
+def negated(b: Builder, x: IRValue) -> IRValue:
+    """-x, of NaNs too."""
+    if x.type != "bfloat":
+        return b.let(x.type, x.lanes, f"fneg {x}")
+    bits = bits_of(b, x)
+    return b.bitcast(b.xor(bits, b.like(bits, 1 << 15)), x.type)
+
+
 def widen(b: Builder, x: IRValue, type_: str) -> IRValue:
     """x in a wider format. bf16 goes by bits: the host's conversions flush its subnormals."""
     if x.type == "bfloat":
@@ -261,7 +276,7 @@ add_float, mul_float = _arithmetic("fadd"), _arithmetic("fmul")
 
 
 def sub_float(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
-    return add_float(b, i, x, b.let(y.type, y.lanes, f"fneg {y}"))
+    return add_float(b, i, x, negated(b, y))
 
 
 def fma_float(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
@@ -300,7 +315,7 @@ def _extreme(name: str) -> FloatOp:
         x, y = inputs(b, i, x, y)
         sign = b.xor(bits_of(b, x), bits_of(b, y)) if i.has("xorsign") else None
         if i.has("abs"):
-            x, y = b.intrinsic("fabs", x), b.intrinsic("fabs", y)
+            x, y = absolute(b, x), absolute(b, y)
         first = b.fcmp(order, x, y)
         # equal numbers differ in sign only for zeros: the sign bit decides
         x_negative = b.icmp("slt", bits_of(b, x), b.like(bits_of(b, x), 0))

@@ -12,6 +12,7 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen.emit import BITS, WARP, Builder, IRValue
 from ptxsim.codegen.floating import (
     FloatOp,
+    absolute,
     add_float,
     divide_float,
     fma_float,
@@ -19,6 +20,7 @@ from ptxsim.codegen.floating import (
     max_float,
     min_float,
     mul_float,
+    negated,
     packed_half,
     sub_float,
 )
@@ -147,19 +149,18 @@ def divide(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> tuple[IRValue,
 @value("abs")
 def _abs(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.intrinsic("fabs", *inputs(b, i, v)), x)
+        return packed_half(b, i, lambda b, i, v: absolute(b, *inputs(b, i, v)), x)
     if is_float(i.type):
-        return b.intrinsic("fabs", *inputs(b, i, x))
+        return absolute(b, *inputs(b, i, x))
     return b.intrinsic("abs", x, IRValue("i1", "false"))
 
 
 @value("neg")
 def _neg(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     if i.type in _PACKED:
-        return packed_half(b, i, lambda b, i, v: b.let(v.type, v.lanes, f"fneg {inputs(b, i, v)[0]}"), x)
+        return packed_half(b, i, lambda b, i, v: negated(b, *inputs(b, i, v)), x)
     if is_float(i.type):
-        (x,) = inputs(b, i, x)
-        return b.let(x.type, x.lanes, f"fneg {x}")
+        return negated(b, *inputs(b, i, x))
     return b.sub(b.like(x, 0), x)
 
 

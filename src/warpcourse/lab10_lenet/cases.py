@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import Given
+from warpcourse.cases import Given, scale_of
 from warpschool.grading.submission import Submission
 from warpschool.nn import Convolution, convolve, references
 
@@ -19,7 +19,9 @@ def check_relu(kernel: Submission, rng: np.random.Generator, batch: int, channel
     """y = max(x + bias, 0)."""
     sizes = {"BATCH": batch, "C": channels, "P": places}
     arrays = kernel.inputs(sizes, rng)
-    kernel.check_against(kernel.run(sizes, arrays), {"y": references.bias_relu(arrays["x"], arrays["bias"])}, k=2)
+    scale = np.abs(arrays["x"]) + np.abs(arrays["bias"])[:, None]
+    expected = references.bias_relu(arrays["x"], arrays["bias"])
+    kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=2, scale=scale)
     return sizes, arrays
 
 
@@ -63,7 +65,8 @@ def check_stage(kernel: Submission, rng: np.random.Generator, problem: Convoluti
     arrays = kernel.inputs(sizes, rng)
     results = convolve(arrays["x"], arrays["w"], pad=problem.pad)
     expected = references.mean_pool(references.bias_relu(results, arrays["bias"]))
-    kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=problem.terms + 5)
+    scale = scale_of(arrays["x"], arrays["w"]) + np.abs(arrays["bias"])[:, None, None]
+    kernel.check_against(kernel.run(sizes, arrays), {"y": expected}, k=problem.terms + 5, scale=scale)
     return sizes, arrays
 
 

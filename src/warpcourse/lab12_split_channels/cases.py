@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from warpcourse.cases import Case
+from warpcourse.cases import Case, scale_of
 from warpcourse.lab12_split_channels import tiles
 from warpcourse.lab12_split_channels.tiles import Tiles, block_loads, is_flat, thread_intensity
 from warpschool.grading.budgets import require_products
@@ -36,7 +36,8 @@ def check_split(
     filters = arrays["w"].transpose(3, 0, 1, 2)
     expected = convolve(arrays["x"], filters, stride=problem.stride, pad=problem.pad)
     run = kernel.run(problem.sizes, arrays, constants=constants)
-    return SplitCase(kernel, problem.sizes, arrays, run, problem).check({"y": expected}, k=problem.terms)
+    case = SplitCase(kernel, problem.sizes, arrays, run, problem)
+    return case.check({"y": expected}, k=problem.terms, scale=scale_of(arrays["x"], filters))
 
 
 def tiles_of(kernel: Submission, problem: Convolution) -> Tiles:

@@ -37,6 +37,8 @@ LIMITS = Limits(
     cpu_s=60, memory_bytes=8 << 30, file_bytes=16 << 20, threads=1, resident_bytes=800 << 20,
     compiler_bytes=COMPILER_BYTES,
 )  # fmt: skip
+_OUTSIDE = replace(LIMITS, file_bytes=Limits.file_bytes)
+"""Of a check, where no Python of a student's runs: it may build programs, whose library's header is a large file."""
 MOST_PICTURES = 4
 AS_DATA = "the student's Python was read as data, not run"
 SANDBOX = "bubblewrap: no network, no other files, an empty home; the check ran outside of it"
@@ -125,11 +127,16 @@ def _checked(job: str, *, pass_fds: tuple[int, ...] = ()) -> Finished:
     """
     with tempfile.TemporaryDirectory(prefix="warpschool-cells-", ignore_cleanup_errors=True) as scratch:
         cached = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "matplotlib"
-        places = {"readable": [*readable_of(Course.find()), str(cached)], "writable": [scratch], "cache": scratch}
+        asked = json.loads(job)
+        asked["limits"] = asdict(_OUTSIDE)
+        asked["places"] = {
+            "readable": [*readable_of(Course.find()), str(cached)], "writable": [scratch], "cache": scratch,
+            "runs_programs": "check_case(" in asked["check"],  # the course's own; no code of a student's runs there
+        }  # fmt: skip
         environment = cell_environment() | {"TMPDIR": scratch, "IPYTHONDIR": scratch}
         return run_isolated(
-            CHILD, json.dumps(json.loads(job) | {"places": places}), wall_s=LIMITS.wall_s, in_bubblewrap=False,
-            environment=environment, pass_fds=pass_fds,
+            CHILD, json.dumps(asked), wall_s=LIMITS.wall_s, in_bubblewrap=False, environment=environment,
+            pass_fds=pass_fds,
         )  # fmt: skip
 
 

@@ -36,7 +36,9 @@ def main() -> int:
     os.dup2(2, 1)
     job = json.loads(asked.readline())
     if job["places"]:  # before there are threads
-        confine(readable=[*SYSTEM, *job["places"]["readable"]], writable=job["places"]["writable"])
+        readable, writable = [*SYSTEM, *job["places"]["readable"]], job["places"]["writable"]
+        runs_programs = job["places"]["runs_programs"]
+        confine(readable=readable, writable=writable, executable=[*readable, *writable] if runs_programs else None)
         cache.write_only_to(Path(job["places"]["cache"]))
     limits = Limits(**job["limits"])
     limits.apply(on_gpu=False)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ptxsim.counters import COUNTERS
-from warpschool.errors import ArgumentError
+from warpschool.errors import ArgumentError, GradingError
 from warpschool.grading.program import VERDICTS, ProgramRun, ProgramSubmission, built_program
 from warpschool.grading.verdicts import Judgement
 from warpschool.show.programs import sentence
@@ -68,7 +68,11 @@ def watch_program(
 
     def done(source: str) -> tuple[ProgramSubmission, ProgramRun]:
         program = built_program(source.encode(), name)
-        return program, program.run(arguments, files, judged=False)
+        run = program.run(arguments, files, judged=False)
+        if run.status and not run.report.calls:
+            why = (run.errors.strip() or f"it ended with status {run.status}").splitlines()[-1]
+            raise GradingError(f"a program of the course cannot be run here: {why}")
+        return program, run
 
     expected = _floats(done(reference)[1]) if watch == "answers" else {}
 
