@@ -50,6 +50,8 @@ FINDINGS: tuple[str, ...] = (
 _KEYS = {"step", "symptom", "wrong", "right", "lines", "most"}
 _COUNTED = frozenset(counter.name for counter in COUNTERS)
 _FOR_THE_LINE = 1 / 3
+_FEW = 16
+"""Results of which all may be near zero by chance."""
 
 Watch = str | Mapping[str, float]
 Arrays = Mapping[str, np.ndarray]
@@ -264,7 +266,7 @@ def _inputs(plan: Plan, values: str | float) -> dict[str, np.ndarray]:
 def _differs(outputs: Arrays, expected: Arrays, test: Test) -> str:
     terms = max(1, *(int(size) for size in test.sizes.values()))
     for name, wanted in expected.items():
-        tolerance = tolerance_for(wanted.dtype, terms)
+        tolerance = tolerance_for(wanted.dtype, terms, scale=_scale(wanted, terms))
         if name not in outputs or outputs[name].shape != wanted.shape:
             return f"{name} is missing, or has another size"
         free = np.isnan(wanted) if wanted.dtype.kind == "f" else np.zeros(wanted.shape, bool)  # what nobody stores
@@ -273,6 +275,14 @@ def _differs(outputs: Arrays, expected: Arrays, test: Test) -> str:
         if not found.ok:
             return f"{found.wrong:,} of {found.count:,} elements of {name} differ"
     return ""
+
+
+def _scale(wanted: np.ndarray, terms: int) -> float:
+    """What rounding errors are a part of: the largest result; where there are few, all may be near zero by chance, and
+    then what sums of so many random terms up to 1 come to."""
+    sizes = np.abs(wanted.astype(np.float64))
+    largest = float(sizes[np.isfinite(sizes)].max(initial=0.0))
+    return max(largest, math.sqrt(terms) / 4) if wanted.size < _FEW else largest
 
 
 # ---------------------------------------------------------------- in a notebook
