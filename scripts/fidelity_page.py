@@ -271,7 +271,8 @@ def _fuzzed(runs: list[dict[str, Any]]) -> list[str]:
         "nothing is undefined and no two threads race. A crash, a hang, a difference or a hazard in one of the latter "
         "is a finding. `--record` adds a run to this table; `make fuzz-llvm` runs the same cases with two versions of "
         "LLVM and compares what each left. Where a GPU is not as the simulator says, the program is judged again "
-        "without ptxas's optimiser, which folds some rare instructions otherwise than PTX defines them.", "",
+        "without ptxas's optimiser, which folds some rare instructions otherwise than PTX defines them. Findings stay "
+        "in the table when they are mended: the case then is among the later runs.", "",
         "| what | llvmlite | cases | findings | same but for ptxas's optimiser | processor time a case | slowest "
         "| memory |",
         "|---|---|---:|---:|---:|---:|---:|---:|",
