@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warpcourse.cases import gemm_of
 from warpschool.grading import criterion, practice
 
 SHAPES = practice([(32, 32, 32), (31, 33, 17), (1, 1, 1), (200, 182, 130)])
@@ -20,12 +21,7 @@ def run_and_compare(kernel, rng, m, n, k, alpha, beta, **given):
     sizes = {"M": m, "N": n, "K": k, "alpha": alpha, "beta": beta}
     arrays = kernel.inputs(sizes, rng, **given)
     run = kernel.run(sizes, arrays)
-    expected = alpha * (arrays["A"].astype(np.float64) @ arrays["B"])
-    if beta:
-        expected += beta * arrays["C"].astype(np.float64)
-    scale = alpha * (abs(arrays["A"].astype(np.float64)) @ abs(arrays["B"]))  # alpha A B and beta C may cancel
-    if beta:
-        scale += abs(beta * arrays["C"].astype(np.float64))
+    expected, scale = gemm_of(arrays["A"], arrays["B"], arrays["C"], alpha, beta)
     kernel.check_against(run, {"D": expected}, k=k + 1, scale=scale)
     return sizes, arrays
 

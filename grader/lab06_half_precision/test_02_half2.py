@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import check_no_race
+from warpcourse.cases import check_no_race, product_of
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_registers
 
@@ -22,10 +22,8 @@ def run_and_compare(kernel, rng, m, n, k, **given):
     sizes = {"M": m, "N": n, "K": k}
     arrays = kernel.inputs(sizes, rng, **given)
     run = kernel.run(sizes, arrays)
-    a, b = arrays["A"].astype(np.float64), arrays["B"].astype(np.float64)
-    kernel.check_against(
-        run, {"C": a @ b}, k=k, accumulator="float16", promoted_every=PROMOTE, scale=abs(a) @ abs(b)
-    )
+    expected, scale = product_of(arrays["A"], arrays["B"])
+    kernel.check_against(run, {"C": expected}, k=k, accumulator="float16", promoted_every=PROMOTE, scale=scale)
     return sizes, arrays, run
 
 

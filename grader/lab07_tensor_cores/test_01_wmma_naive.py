@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warpcourse.cases import product_of
+from warpcourse.cases import gemm_of
 from warpschool.grading import criterion, practice
 from warpschool.grading.budgets import require_tensor_products
 
@@ -23,10 +23,7 @@ def run_and_compare(kernel, rng, m, n, k, *, alpha=1.0, beta=0.0, **given):
     sizes = {"M": m, "N": n, "K": k, "alpha": alpha, "beta": beta}
     arrays = kernel.inputs(sizes, rng, **given)
     run = kernel.run(sizes, arrays)
-    product, scale = product_of(arrays["A"], arrays["B"])
-    expected, scale = alpha * product, abs(alpha) * scale
-    if beta:
-        expected, scale = expected + beta * arrays["C"], scale + abs(beta * arrays["C"])
+    expected, scale = gemm_of(arrays["A"], arrays["B"], arrays["C"], alpha, beta)
     kernel.check_against(run, {"D": expected}, k=k + 2, scale=scale)  # two more roundings: by alpha and by beta
     return run
 

@@ -75,6 +75,18 @@ def product_of(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[np.ndarray, np.ndarr
     return left @ right, np.abs(left) @ np.abs(right)
 
 
+def gemm_of(
+    a: npt.ArrayLike, b: npt.ArrayLike, c: npt.ArrayLike, alpha: float, beta: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """The same of alpha A B + beta C; where beta is 0, C is not read, as in BLAS."""
+    product, magnitudes = product_of(a, b)
+    expected, scale = alpha * product, abs(alpha) * magnitudes
+    if beta:
+        added = beta * np.asarray(c, np.float64)
+        expected, scale = expected + added, scale + np.abs(added)
+    return expected, scale
+
+
 def check_transpose(kernel: Submission, rng: np.random.Generator, m: int, n: int) -> Given:
     """At = A transposed, for A [M,N]. Raises Judgement."""
     sizes = {"M": m, "N": n}

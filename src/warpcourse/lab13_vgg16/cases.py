@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from warpcourse.cases import Case, run_case
+from warpcourse.cases import Case, product_of, run_case
 from warpschool.grading.submission import Submission
 from warpschool.nn import winograd
 from warpschool.nn.references import choose, unpool
@@ -80,10 +80,11 @@ def _direct(x: np.ndarray, z: np.ndarray) -> np.ndarray:
 def check_dense(kernel: Submission, rng: np.random.Generator, *, relu: int = 1, **sizes: int) -> Case:
     """y = x w + bias, at least 0 where `relu`. Raises Judgement."""
     case = run_case(kernel, rng, sizes | {"RELU": relu})
-    x, w, bias = (case.arrays[name].astype(np.float64) for name in ("x", "w", "bias"))
-    sums = x @ w + bias
-    scale = np.abs(x) @ np.abs(w) + np.abs(bias)
-    return case.check({"y": np.maximum(sums, 0) if relu else sums}, k=sizes["IN"] + 1, scale=scale)
+    products, scale = product_of(case.arrays["x"], case.arrays["w"])
+    bias = case.arrays["bias"].astype(np.float64)
+    sums = products + bias
+    y = np.maximum(sums, 0) if relu else sums
+    return case.check({"y": y}, k=sizes["IN"] + 1, scale=scale + np.abs(bias))
 
 
 def check_dense_backward(kernel: Submission, rng: np.random.Generator, *, mask: int = 1, **sizes: int) -> Case:
@@ -92,10 +93,10 @@ def check_dense_backward(kernel: Submission, rng: np.random.Generator, *, mask: 
     case = run_case(kernel, rng, sizes | {"MASK": mask}, x=x)
     w, dy = (case.arrays[name].astype(np.float64) for name in ("w", "dy"))
     passed = (x > 0) | (not mask)
-    kernel.check_against(
-        case.run, {"dx": (dy @ w.T) * passed}, k=sizes["OUT"], scale=np.abs(dy) @ np.abs(w).T
-    )  # fmt: skip
-    case.check({"dw": x.T.astype(np.float64) @ dy}, k=sizes["BATCH"], scale=x.T @ np.abs(dy))
+    dx, scale = product_of(dy, w.T)
+    case.check({"dx": dx * passed}, k=sizes["OUT"], scale=scale)
+    dw, scale = product_of(x.T, dy)
+    case.check({"dw": dw}, k=sizes["BATCH"], scale=scale)
     return case.check({"db": dy.sum(axis=0)}, k=sizes["BATCH"], scale=np.abs(dy).sum(axis=0))
 
 

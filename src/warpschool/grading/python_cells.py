@@ -131,7 +131,7 @@ def _checked(job: str, *, pass_fds: tuple[int, ...] = ()) -> Finished:
         asked["limits"] = asdict(_OUTSIDE)
         asked["places"] = {
             "readable": [*readable_of(Course.find()), str(cached)], "writable": [scratch], "cache": scratch,
-            "runs_programs": "check_case(" in asked["check"],  # the course's own; no code of a student's runs there
+            "runs_programs": "check_case(" in asked["check"],  # it builds and runs programs of the course's own
         }  # fmt: skip
         environment = cell_environment() | {"TMPDIR": scratch, "IPYTHONDIR": scratch}
         return run_isolated(
