@@ -283,6 +283,22 @@ def test_a_launch_with_too_many_events_is_believed(events, monkeypatch):
     assert not findings(ONCE.replace(WAIT, "")) or events
 
 
+def test_what_is_found_too_often_is_followed_no_further(monkeypatch):
+    for most, blocks in ((1, 1), (1 << 10, 5)):
+        monkeypatch.setattr(asynchronous, "MOST_FOUND", most)
+        begun, found = judged(monkeypatch, ONCE.replace(WAIT, ""), 5)
+        assert {*begun} == {*range(blocks)} and found == {("async-order", "early")}
+
+
+def test_a_deadlock_after_that_is_told_without_bytes(monkeypatch):
+    monkeypatch.setattr(asynchronous, "MOST_FOUND", 1)
+    never = LOAD.replace("expect(&full, 4096)", "expect(&full, 8192)")
+    with pytest.raises(KernelDeadlock, match="expects 8,192 bytes, 4,096 came"):
+        run(never)
+    with pytest.raises(KernelDeadlock, match="arrivals have come"):
+        run(never.replace(WAIT, f"y[t] = tile[t]; {WAIT}"))
+
+
 # ---------------------------------------------------------------- clusters that do the same
 
 

@@ -26,7 +26,7 @@ from its events alone, and so clusters that did the same as one in which nothing
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +44,8 @@ CLOCKS = 512
 """Most clocks of a cluster; what has none is not followed."""
 MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
+MOST_FOUND = 1024
+"""Times that something is found, after which the same is true: all there is to say has been said."""
 _WORD_LOG2 = 2
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _ALL_LANES = np.arange(WARP)
@@ -88,6 +90,15 @@ class Visit:
     address: int
 
 
+@dataclass(frozen=True)
+class Operands:
+    """What a product reads: granules, and of each operand which of them these are, and its swizzle."""
+
+    granules: npt.NDArray[np.int64]
+    parts: tuple[slice, ...]
+    swizzles: tuple[int, ...]
+
+
 class Granules:
     """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
 
@@ -116,10 +127,8 @@ class Resident:
     """warp -> groups of products committed"""
     begun: dict[int, int] = field(default_factory=dict)
     """warp -> products begun"""
-    operands: dict[tuple[int, int], tuple[npt.NDArray[np.int64], tuple[int, ...], tuple[int, ...]]] = field(
-        default_factory=dict
-    )
-    """(warpgroup, number of a product) -> its granules and who wrote them: the first of its warps looks it up"""
+    operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    """(warpgroup, number of a product) -> where it reads, and who wrote that: the first of its warps looks it up"""
     stores: dict[int, int] = field(default_factory=dict)
     """warp -> groups of bulk stores committed"""
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -176,12 +185,14 @@ class Follower:
         self.clusters: dict[int, Cluster] = {}
         self.skipped: dict[int, Sequence] = {}
         """by its place, what the last cluster did that was not followed, as nothing would be found"""
+        self._named: dict[tuple[int, ...], Operands] = {}
+        """what a product reads, by its number and its descriptors"""
         self.left = MOST_EVENTS
         self.handoffs: list[Handoff] | None = None
         """what warps hand to each other, where somebody wants to see it"""
         self.strict = not unit.passes_on_by_atomics
-        self.is_wrong = False
-        """whether something was found in the sequence that is being judged, noted before or not"""
+        self.found = 0
+        """times that something was found, noted before or not"""
         self.told: Told
         """the event that is being judged"""
         self._run: dict[int, Callable[[int, int], None]] = {
@@ -207,14 +218,17 @@ class Follower:
             if digest in self.clean or self.left <= 0:
                 self.skipped[sequence.number] = sequence
                 continue
+            found = self.found
             self._follow(sequence)
-            if digest is not None and not self.is_wrong:
+            if digest is not None and self.found == found:
                 self.clean.add(digest)
 
     def _follow(self, sequence: Sequence) -> None:
-        self.is_wrong = False
         self.skipped.pop(sequence.number, None)
         for kind, warp, mask, told in sequence.events():
+            if self.found >= MOST_FOUND:
+                self.left = 0
+                return
             self.left -= 1
             self.told = told
             if kind == L.AsyncEvent.BLOCK and told.rank == 0:
@@ -282,41 +296,44 @@ class Follower:
         known = self._given_away(warp)
         np.maximum(known[1], known[0], out=known[1])
 
-    def _objects(self, lanes: int) -> dict[int, BarrierObject]:
-        """Lane -> the barrier object it names."""
-        found = {}
-        for lane in range(WARP):
-            if lanes >> lane & 1:
-                found[lane] = self.cluster.object(*self._lane_place(lane))
-        return found
-
-    def _lane_place(self, lane: int) -> tuple[int, int]:
-        """(rank, offset) in shared memory of the cluster of the object that a lane names."""
-        away, offset = divmod(int(self.told.places[lane]), int(self.worker.shared_stride))
-        return self.told.rank + away, offset
+    def _objects(self, mask: int) -> Iterator[tuple[BarrierObject, tuple[int, int], list[int]]]:
+        """Each barrier object that lanes name, with its place (rank, offset) in the cluster and those lanes."""
+        lanes_of: dict[int, list[int]] = {}
+        for lane, place in enumerate(self.told.places.tolist()):
+            if mask >> lane & 1:
+                lanes_of.setdefault(place, []).append(lane)
+        for where, lanes in lanes_of.items():
+            away, offset = divmod(where, int(self.worker.shared_stride))
+            place = self.told.rank + away, offset
+            yield self.cluster.object(*place), place, lanes
 
     def _arrive(self, warp: int, mask: int) -> None:
         completed, counted = self.told.words[:2]
         mine = self._given_away(warp) if counted & 0xFFFFFFFF else None
-        for lane, found in self._objects(mask).items():
-            if counted >> lane & 1:
-                self._tell("arrive", warp, place=self._lane_place(lane), phase=int(self.cluster.now[found.clock]) + 1)
-            change = int(self.told.lanes[lane])
-            found.announced += max(change, 0)
-            found.came -= min(change, 0)
-            if mine is not None and counted >> lane & 1:
-                np.maximum(found.arriving, mine, out=found.arriving)
-            if completed >> lane & 1:
-                np.maximum(found.given, found.arriving, out=found.given)
-                self.cluster.now[found.clock] += 1
-                found.given[:, found.clock] = self.cluster.now[found.clock]
-                found.announced = found.came = 0
+        changes = self.told.lanes.tolist()
+        for found, place, lanes in self._objects(mask):
+            left = mine
+            for lane in lanes:
+                if counted >> lane & 1:
+                    self._tell("arrive", warp, place=place, phase=int(self.cluster.now[found.clock]) + 1)
+                    if left is not None:
+                        np.maximum(found.arriving, left, out=found.arriving)
+                        left = None  # all lanes leave the same
+                found.announced += max(changes[lane], 0)
+                found.came -= min(changes[lane], 0)
+                if completed >> lane & 1:
+                    self._complete(found)
+
+    def _complete(self, found: BarrierObject) -> None:
+        """A phase is over."""
+        np.maximum(found.given, found.arriving, out=found.given)
+        self.cluster.now[found.clock] += 1
+        found.given[:, found.clock] = self.cluster.now[found.clock]
+        found.announced = found.came = 0
 
     def _waited(self, warp: int, mask: int) -> None:
-        if self.handoffs is not None:
-            for place, seen in {self._lane_place(lane): seen for lane, seen in self._objects(mask).items()}.items():
-                self._tell("wait", warp, place=place, phase=int(self.cluster.now[seen.clock]))
-        for found in {id(found): found for found in self._objects(mask).values()}.values():
+        for found, place, _ in self._objects(mask):
+            self._tell("wait", warp, place=place, phase=int(self.cluster.now[found.clock]))
             self._learn(warp, found.given)
 
     # -- engines ------------------------------------------------------------------------------------------------------
@@ -366,23 +383,39 @@ class Follower:
         here, group, begun = self._here, warp // 4, self._here.begun.get(warp, 0)
         here.begun[warp] = begun + 1
         self._tell("multiply", warp, site)
-        instruction = self.unit.products[number]
         until = here.products.get(warp, 0) + 1
-        here.sums[warp, id(instruction)] = begun, until
-        looked_up = here.operands.get((group, begun))
-        if looked_up is None:
-            named = [(_below(g, len(here.granules.copied)), mode) for g, mode in operands(instruction, descriptors)]
-            where = np.concatenate([g for g, _ in named])
-            by_operand = [_numbers(here.granules.copied[g]) for g, _ in named]
-            copied = tuple(sorted({n for numbers in by_operand for n in numbers}))
-            looked_up = here.operands[group, begun] = where, copied, _numbers(here.granules.stored[where])
-            here.operands.pop((group, begun - 64), None)
+        here.sums[warp, id(self.unit.products[number])] = begun, until
+        read = here.operands.get((group, begun))
+        if read is None:
             work = Work(self.cluster.clock("products", self.told.rank, group), until, site)
-            here.granules.reading(_WARPS + group)[where] = self.cluster.note(work)
-            for (granules, mode), numbers in zip(named, by_operand, strict=True):
-                self._same_swizzle(warp, site, granules, mode, numbers)
-        where, copied, stored = looked_up
-        self._read_by_engine(warp, site, int(where[0]) << GRANULE_LOG2 if len(where) else 0, copied, stored)
+            read = here.operands[group, begun] = self._looked_up(warp, self._operands(number, *descriptors), work)
+            here.operands.pop((group, begun - 64), None)
+        self._read_by_engine(warp, site, *read)
+
+    def _operands(self, number: int, *descriptors: int) -> Operands:
+        found = self._named.get((number, *descriptors))
+        if found is None:
+            count = (int(self.worker.shared_bytes) >> GRANULE_LOG2) + 2
+            named = [(_below(g, count), mode) for g, mode in operands(self.unit.products[number], [*descriptors])]
+            ends = np.cumsum([0, *(len(g) for g, _ in named)]).tolist()
+            parts = tuple(slice(*ends[k : k + 2]) for k in range(len(named)))
+            found = Operands(np.concatenate([g for g, _ in named]), parts, tuple(mode for _, mode in named))
+            self._named[number, *descriptors] = found
+        return found
+
+    def _looked_up(self, warp: int, read: Operands, work: Work) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+        """Where the first operand of a product lies, and which copies and stores it reads; its warpgroup reads it now.
+        """
+        granules, where = self._here.granules, read.granules
+        copied: set[int] = set()
+        among_copies = granules.copied[where]
+        for part, mode in zip(read.parts, read.swizzles, strict=True):
+            numbers = _numbers(among_copies[part])
+            self._same_swizzle(warp, work.site, where[part], mode, numbers)
+            copied.update(numbers)
+        granules.reading(_WARPS + warp // 4)[where] = self.cluster.note(work)
+        offset = int(where[0]) << GRANULE_LOG2 if len(where) else 0
+        return offset, tuple(sorted(copied)), _numbers(granules.stored[where])
 
     def _same_swizzle(
         self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int, copies: Iterable[int]
@@ -510,7 +543,7 @@ class Follower:
         self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
         *, block: int | None = None,
     ) -> None:  # fmt: skip
-        self.is_wrong = True
+        self.found += 1
         record = L.HazardRecord(
             kind, site, self.told.block if block is None else block, warp, lane, address, state,
             work.site if work else L.NO_SITE,
@@ -518,8 +551,10 @@ class Follower:
         note(self.worker, self.hazards, self.seen, record)
 
     def awaited(self, offset: int) -> tuple[int, int]:
-        """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs."""
+        """(bytes announced, bytes that came) in the phase of a barrier object of the block that runs; 0 if unknown."""
         self.finish()
+        if self.found >= MOST_FOUND:
+            return 0, 0
         number = self.worker.resident // self.blocks
         if number in self.skipped and self.skipped[number].is_whole:
             self._follow(self.skipped[number])

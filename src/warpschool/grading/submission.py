@@ -78,6 +78,7 @@ _ASKED_AS = {"unordered": "race", "lockstep": "race"}
 
 
 _NO_START = "{0} is added to without a start value: before the launch it holds NaN (integers: 0x7f7f...), not zero"
+_NOT_COMPILED_ANEW = "not judged until the kernel comes to its end: it would have to be compiled with other constants"
 _NEAR = 1 << 16
 """Bytes behind shared memory up to which an access is for an array that is larger than its launch says."""
 _FAR_OFF = 1e8
@@ -180,8 +181,8 @@ class _Metered(Program):
         """Run within what `ENDLESS_WORK` and `GENEROUS` allow; raises StepLimitExceeded as well as what `run` raises.
 
         `reference_work` is asked only where a launch takes more than most do, in a loop that may end. After one endless
-        loop the others get an eighth of `ENDLESS_WORK`, and nothing long is compiled for them: a check is not made to
-        wait for each of its criteria.
+        loop the others get an eighth of `ENDLESS_WORK`, and nothing long is compiled for them, nor anything with other
+        constants: a check is not made to wait for each of its criteria.
         """
         left, launches = self._work.left, self._work.launches
         allowed = ENDLESS_WORK if not self._work.endless_line else ENDLESS_WORK // 8
@@ -496,9 +497,15 @@ class Submission:
         return run
 
     def _program(self, device: str, constants: Mapping[str, int] | None) -> Program:
-        """The file compiled for a device and some constants; made once."""
+        """The file compiled for a device and some constants; made once.
+
+        Raises Judgement where a loop of it has not come to its end before: nobody waits for a compiler to see another.
+        """
         key = (device, tuple(sorted((constants or {}).items())))
         if key not in self._programs:
+            if self._work.endless_line:
+                line = loop_around(self.source, self._work.endless_line)
+                raise Judgement(Verdict.TLE, _NOT_COMPILED_ANEW, file=self.name, line=line)
             self._programs[key] = (
                 _Metered(self.contract, self._work, constants=constants) if device == "sim"
                 else Program(self.contract, device=device, constants=constants)

@@ -261,6 +261,19 @@ def test_a_loop_that_nothing_leads_out_of_is_judged_without_the_reference(body, 
     assert again.verdict is Verdict.TLE and len(asked) <= 1
 
 
+def test_after_an_endless_loop_nothing_is_compiled_for_other_constants():
+    """Compiling takes longer than all that an endless loop is allowed; what is compiled is still judged."""
+    kernel = load(variant(f"if (n == 64) {{ {ENDLESS['arithmetic']} }} else if (i < n) y[i] = 1;"))
+    arrays = kernel.inputs({"n": 64}, np.random.default_rng(5))
+    assert judgement(kernel.run, {"n": 64}, arrays).verdict is Verdict.TLE
+    run = kernel.run({"n": 32}, kernel.inputs({"n": 32}, np.random.default_rng(5)))
+    assert (run.outputs["y"] == 1).all()
+    compiled = len(kernel._programs)
+    found = judgement(kernel.run, {"n": 32}, arrays, constants={"TILE": 32})
+    assert found.verdict is Verdict.TLE and "not judged until the kernel comes to its end" in found.seen
+    assert found.line == 6 and len(kernel._programs) == compiled
+
+
 def test_what_the_reference_takes_is_known_however_much_that_is(monkeypatch):
     """Its own loops end: what a launch may do at most is no limit for it."""
     source = variant("for (int k = 0; k < 3000; ++k) if (i < n) y[i] = x[(i + k) % n];")
