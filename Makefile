@@ -22,11 +22,13 @@
 
 VENV ?= .venv
 PY = $(VENV)/bin/python
-PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet --constraint constraints.txt
+PIP = PIP_DISABLE_PIP_VERSION_CHECK=1 $(PY) -m pip install --quiet --no-compile --constraint constraints.txt
+READY = $(VENV)/python.stamp
 CORE = $(VENV)/core.stamp
 LAB = $(VENV)/lab.stamp
 DEV = $(VENV)/dev.stamp
 DOCS = $(VENV)/docs.stamp
+COMMA := ,
 SUITABLE = 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))'
 
 .PHONY: help tour lab test test-all test-clang test-arm lint pages docs walk walk-all bench fuzz fuzz-llvm mutants hostile drift wheel release clean
@@ -98,34 +100,33 @@ release: $(DEV)
 	@$(PY) scripts/release.py $(ARGS)
 
 # A checkout that was moved, or a Python that was removed, leaves a .venv that does not run: it is made anew.
-$(CORE): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt
 	@$(PY) -c 'import pip' 2>/dev/null || { \
 	  for p in "$(PYTHON)" python3 python3.13 python3.12 python3.11 python3.14; do \
 	    [ -n "$$p" ] && "$$p" -c $(SUITABLE) 2>/dev/null && found=$$p && break; \
 	  done; \
 	  [ -n "$$found" ] || { echo "make: this needs Python 3.11 or newer with venv (Debian: apt-get install python3-venv);" \
 	    "or say which: make PYTHON=/path/to/python3" >&2; exit 1; }; \
-	  echo "[1/3] making $(VENV) with $$found"; \
+	  echo "[1/2] making $(VENV) with $$found"; \
 	  rm -rf "$(VENV)"; "$$found" -m venv "$(VENV)"; }
-	@echo "[2/3] installing pinned packages: NVRTC, LLVM, NumPy, ... (the first time about a minute)"
 	@$(PIP) hatchling editables
-	@$(PIP) --no-build-isolation --editable .
 	@touch $@
 
-$(LAB): $(CORE)
-	@echo "[3/3] installing JupyterLab"
-	@$(PIP) --no-build-isolation --editable '.[lab,programs]'
-	@touch $@
+# pip compiles modules one by one; compileall uses all cores, and passes over what is no Python of this version.
+INSTALL = @echo "[2/2] installing $(1) (the first time about a minute)"; \
+	$(PIP) --no-build-isolation --editable '$(2)' && { $(PY) -m compileall -qq -j 0 $(VENV)/lib || true; } && touch $(CORE) $@
 
-$(DEV): $(CORE)
-	@echo "[3/3] installing the tools for tests"
-	@$(PIP) --no-build-isolation --editable '.[dev]'
-	@touch $@
+$(CORE): $(READY)
+	$(call INSTALL,pinned packages: NVRTC and LLVM and NumPy and more,.)
+
+$(LAB): $(READY)
+	$(call INSTALL,pinned packages and JupyterLab,.[lab$(COMMA)programs])
+
+$(DEV): $(READY)
+	$(call INSTALL,pinned packages and the tools for tests,.[dev])
 
 $(DOCS): $(DEV)
-	@echo "installing the generator of the site"
-	@$(PIP) --no-build-isolation --editable '.[docs]'
-	@touch $@
+	$(call INSTALL,the generator of the site,.[docs])
 
 clean:
 	rm -rf dist build .pytest_cache .mypy_cache .ruff_cache tour.html fuzz-findings
