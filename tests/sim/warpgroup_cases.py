@@ -46,6 +46,7 @@ CASES = [
     Case(16, "s32", "b1", "b1", in_registers=True),
     Case(64, "f32", "f16", "f16", signs=(-1, 1)), Case(64, "f32", "f16", "f16", signs=(-1, -1), in_registers=True),
     Case(64, "f32", "f16", "f16", adds=False), Case(64, "f32", "f16", "f16", base=2),
+    Case(128, "f32", "f16", "f16", 1, (False, True), base=2),
 ]  # fmt: skip
 
 

@@ -29,6 +29,8 @@ _ROW = 32
 """Bytes of all k of a product, in a row of A or a column of B."""
 _PIECE = 16
 """Bytes that a swizzle moves as one."""
+_LINE, _ATOM = 128, 1024
+"""Bytes of a line that the widest swizzle turns, and of the eight lines in which it comes round."""
 _UNROLLED = 4
 """Steps of k in one turn of the innermost loop."""
 
@@ -101,12 +103,14 @@ def widened(p: WarpgroupProduct, place: Place, wide_registers: bool) -> tuple[st
     operand = _Operand(w, arg(I64, "descriptor"))
     operand.check(count, turned=place.turned)
     if place.turned:
-        with b.loop(i64(count // 8)) as eight:
-            first = b.shl(eight, 3)
-            start = b.offset(to, strip.start(b, first))
-            for k in range(w.depth):
-                numbers = w.signed(w.numbers(operand.neighbours(first, 8, k), p.b), place.sign)
-                b.store(numbers, b.offset(start, k * step))
+        regular = operand.is_regular()
+        for holds, piece in ((regular, operand.regular_piece), (b.not_(regular), operand.neighbouring)):
+            with b.if_(holds), b.loop(i64(count // 8)) as eight:
+                first = b.shl(eight, 3)
+                start = b.offset(to, strip.start(b, first))
+                for k in range(w.depth):
+                    numbers = w.signed(w.numbers(piece(first, k), p.b), place.sign)
+                    b.store(numbers, b.offset(start, k * step))
     else:
         with b.loop(i64(count // 8)) as eight:
             first = b.shl(eight, 3)
@@ -345,10 +349,28 @@ class _Operand:
         apart = b.add(b.mul(b.lshr(r, 3), self.stride), b.mul(i64(k // 8), self.leading))
         return b.select(self.plain, b.add_const(apart, 16 * (k % 8)), swizzled)
 
+    def neighbouring(self, first: IRValue, k: int) -> IRValue:
+        """Eight neighbours of one k as they lie in memory."""
+        return self._piece(self._eight_at(first, k))
+
     def neighbours(self, first: IRValue, count: int, k: int) -> IRValue:
         """`count` neighbours of one k as they lie in memory."""
-        pieces = [self._piece(self._eight_at(self.b.add_const(first, n), k)) for n in range(0, count, 8)]
-        return self.b.concat(pieces)
+        return self.b.concat([self.neighbouring(self.b.add_const(first, n), k) for n in range(0, count, 8)])
+
+    def is_regular(self) -> IRValue:
+        """Whether it lies along M or N in whole atoms of the widest swizzle, all of them in shared memory."""
+        b = self.b
+        aligned = b.or_(b.or_(self.start, self.base), b.or_(self.leading, self.stride))
+        aligned = b.and_(b.icmp("eq", b.and_const(aligned, _ATOM - 1), i64(0)), b.icmp("eq", self.width, i64(_LINE)))
+        return b.and_(aligned, b.icmp("eq", b.load(I32, self.owner.outside), constant("i32", 0)))
+
+    def regular_piece(self, first: IRValue, k: int) -> IRValue:
+        """The same of such an operand: a line of an atom has all eight pieces, in an order that k gives."""
+        b = self.b
+        line = b.add(self.start, b.mul(b.lshr(first, 6), self.leading))
+        line = b.add_const(b.add(line, b.mul(i64(k // 8), self.stride)), k % 8 * _LINE)
+        within = b.xor(b.and_const(b.shl(first, 1), _LINE - 1), i64(k % 8 * _PIECE))
+        return b.load("i8", b.offset(self.owner.shared, b.add(line, within)), _PIECE, align=1)
 
     def check(self, rows: int, *, turned: bool) -> None:
         """Notes whether some piece lies outside of shared memory."""
