@@ -46,6 +46,8 @@ MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
 MOST_FOUND = 1024
 """Times that something is found, after which the same is true: all there is to say has been said."""
+_MOST_NAMED = 1024
+"""Operands whose granules are kept."""
 _WORD_LOG2 = 2
 _OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _ALL_LANES = np.arange(WARP)
@@ -316,9 +318,9 @@ class Follower:
             for lane in lanes:
                 if counted >> lane & 1:
                     self._tell("arrive", warp, place=place, phase=int(self.cluster.now[found.clock]) + 1)
-                    if left is not None:
+                    if left is not None:  # all lanes leave the same
                         np.maximum(found.arriving, left, out=found.arriving)
-                        left = None  # all lanes leave the same
+                        left = None
                 found.announced += max(changes[lane], 0)
                 found.came -= min(changes[lane], 0)
                 if completed >> lane & 1:
@@ -395,6 +397,8 @@ class Follower:
     def _operands(self, number: int, *descriptors: int) -> Operands:
         found = self._named.get((number, *descriptors))
         if found is None:
+            if len(self._named) >= _MOST_NAMED:
+                self._named.clear()
             count = (int(self.worker.shared_bytes) >> GRANULE_LOG2) + 2
             named = [(_below(g, count), mode) for g, mode in operands(self.unit.products[number], [*descriptors])]
             ends = np.cumsum([0, *(len(g) for g, _ in named)]).tolist()
