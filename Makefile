@@ -112,9 +112,10 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) hatchling editables
 	@touch $@
 
-# pip compiles modules one by one; compileall uses all cores, and passes over what is no Python of this version.
+# pip compiles modules one by one, and none of an editable package; compileall uses all cores, and passes over what is no
+# Python of this version.
 INSTALL = @echo "[2/2] installing $(1) (the first time about a minute)"; \
-	$(PIP) --no-build-isolation --editable '$(2)' && { $(PY) -m compileall -qq -j 0 $(VENV)/lib || true; } && touch $(CORE) $@
+	$(PIP) --no-build-isolation --editable '$(2)' && { $(PY) -m compileall -qq -j 0 $(VENV)/lib src || true; } && touch $(CORE) $@
 
 $(CORE): $(READY)
 	$(call INSTALL,pinned packages: NVRTC and LLVM and NumPy and more,.)
