@@ -36,7 +36,7 @@ from warpschool.show.page import show_text
 from warpschool.show.table import Table, small_table
 
 LAB = "lab16_attention"
-ALPHABET = Alphabet.of(Stories.made(2000, seed=0).text)
+ALPHABET = Alphabet.of(Stories.made(200, seed=0).text)
 STORIES, SEED = 40_000, 1
 HELD_OUT, HELD_OUT_SEED = 512, 2
 FORM = Transformer(vocabulary=len(ALPHABET), length=256, cols=256, heads=4, blocks=4)
