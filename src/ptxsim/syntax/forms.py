@@ -167,6 +167,8 @@ def converted(i: Instruction) -> list[Need]:
         if (*i.types, sources) not in _FLOAT8_PAIRS:
             raise UnknownForm(f"'.{'.'.join(i.types)}' with {sources} sources")
         return [result(to), *[source(of)] * sources]
+    if "tf32" in i.types and (*i.types, sources) != ("tf32", "f32", 1):
+        raise UnknownForm(f"'.{'.'.join(i.types)}' with {sources} sources")
     return [result(to, wider=True), *[source(of, wider=True)] * sources]
 
 
