@@ -87,6 +87,8 @@ class Memory:
         self.base, self.capacity = base, capacity
         self._start, self._stop = base + _LARGEST_GAP, base + capacity
         self._following = self._start
+        self._full: dict[int, tuple[int, int]] = {}
+        """log2 of a size -> (size, address): nothing as large fits before"""
         self._allocations: list[Allocation] = []  # by address
         self._listed: tuple[Allocation, ...] | None = None
 
@@ -130,8 +132,13 @@ class Memory:
 
     def free(self, allocation: Allocation) -> None:
         """Gives an allocation back; pointers into it are out of bounds from now on."""
-        self._allocations.remove(allocation)
+        k = bisect.bisect_left(self._allocations, allocation.address, key=lambda a: a.address)
+        if k == len(self._allocations) or self._allocations[k] is not allocation:
+            raise ValueError(f"{allocation.name or 'the array'} is not allocated here")
+        del self._allocations[k]
         self._listed = None
+        room = self._allocations[k - 1].address if k else self._start
+        self._full = {size: (of, min(address, room)) for size, (of, address) in self._full.items()}
         self.used_bytes -= allocation.nbytes
         if self._shared and allocation.nbytes >= _LARGE:  # nobody reads it again: its pages go back to the system
             system.discard(allocation.address, allocation.nbytes)
@@ -172,10 +179,13 @@ class Memory:
 
     def _place(self, nbytes: int) -> int:
         """First address at which `nbytes` fit with a gap on both sides; of a shared arena the first behind the last."""
-        for start in (self._following, self._start) if self._shared else (self._start,):
+        first = max((at for size, at in self._full.values() if size <= nbytes), default=self._start)
+        for start in (self._following, first) if self._shared else (first,):
             found = self._fitting(nbytes, start)
             if found:
                 self._following = found + nbytes
+                if start == first:
+                    self._full[nbytes.bit_length()] = nbytes, found
                 return found
         raise MemoryLimitExceeded(
             f"no room for {nbytes:,} bytes in the simulator's {self._stop - self._start:,}-byte arena",
@@ -184,17 +194,19 @@ class Memory:
 
     def _fitting(self, nbytes: int, start: int) -> int:
         """The first such address from `start` on; 0 where there is none."""
-        gap = min(max(nbytes, _SMALLEST_GAP), _LARGEST_GAP)
         k = bisect.bisect_right(self._allocations, start, key=lambda a: a.address)
         candidate = -(-start // ALIGNMENT) * ALIGNMENT
-        for a in [*self._allocations[max(k - 1, 0) :], None]:
-            limit = a.address if a else self._stop
-            if candidate + nbytes + gap <= limit:
+        for a in self._allocations[max(k - 1, 0) :]:
+            gap = _gap(max(nbytes, a.nbytes))
+            if candidate + nbytes + gap <= a.address:
                 return candidate
-            if a:
-                own_gap = min(max(a.nbytes, _SMALLEST_GAP), _LARGEST_GAP)
-                candidate = max(candidate, -(-(a.end + max(gap, own_gap)) // ALIGNMENT) * ALIGNMENT)
-        return 0
+            candidate = max(candidate, -(-(a.end + gap) // ALIGNMENT) * ALIGNMENT)
+        return candidate if candidate + nbytes + _gap(nbytes) <= self._stop else 0
+
+
+def _gap(nbytes: int) -> int:
+    """Bytes that stay free beside an array."""
+    return min(max(nbytes, _SMALLEST_GAP), _LARGEST_GAP)
 
 
 _LARGE = 1 << 20
