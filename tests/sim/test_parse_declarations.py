@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from ptxsim.errors import PtxSyntaxError
 from ptxsim.syntax.parse import parse
 from ptxsim.syntax.program import SourceLine
 
@@ -35,6 +36,24 @@ def variable(declaration: str, name: str = "v"):
 def test_variables(declaration, type_name, size, align, initial):
     v = variable(declaration)
     assert (v.type, v.size_bytes, v.align, v.initial, v.external) == (type_name, size, align, initial, False)
+
+
+@pytest.mark.parametrize("declared", [
+    ".b8 v[4]", ".s16 v[4]", ".u32 v[6]", ".b64 v[4]", ".f32 v[4]", ".u32 v[2][2]", ".u8 v[]", ".b128 v[4]",
+])  # fmt: skip
+def test_a_plain_list_is_read_as_any_other(declared):
+    plain, other = (
+        variable(f".global {declared} = {{ 0,7,\n 300 , {last}}};")
+        for last in ("9223372036854775807", "0x7fffffffffffffff")
+    )
+    assert plain.initial == other.initial and len(plain.initial) in (4, 8, 16, 32, 64)
+    assert (plain.size_bytes, plain.align) == (other.size_bytes, other.align)
+
+
+@pytest.mark.parametrize("values", ["{1, 2, 3, 4, 5}", "{1 2}", "{08}", "{1, 2"])
+def test_a_list_that_does_not_fit_or_is_none(values):
+    with pytest.raises(PtxSyntaxError):
+        variable(f".global .u32 v[4] = {values};")
 
 
 def test_relocations():

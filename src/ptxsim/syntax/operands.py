@@ -10,6 +10,9 @@ from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
+import numpy.typing as npt
+
 from ptxsim.limits import WARP
 from ptxsim.syntax.program import (
     WIDTH_BITS,
@@ -48,6 +51,8 @@ _BASES = {2: 16, 3: 2, 4: 8, 5: 10}
 """Group of `_INTEGER` -> base of its digits."""
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})\Z|0[dD]([0-9a-fA-F]{16})\Z")
 _DECIMAL = re.compile(r"-?[0-9]{1,40}\.[0-9]{0,40}(?:[eE][+-]?[0-9]{1,4})?\Z|-?[0-9]{1,40}[eE][+-]?[0-9]{1,4}\Z")
+_PLAIN = re.compile(r"\s*+\{((?:\s*+(?:0|[1-9][0-9]{0,18}+)\s*+,)*+\s*+(?:0|[1-9][0-9]{0,18}+)\s*+)\}")
+"""A list of decimal numbers below 2^64."""
 _NAME = re.compile(r"[A-Za-z_$%][\w$]*\Z", re.ASCII)
 _BASE_AND_OFFSET = re.compile(r"([A-Za-z_$%][\w$]*+)\s*+([+-])\s*+(-?)\s*+(\w++)\Z", re.ASCII)
 
@@ -383,7 +388,7 @@ def variables(
     found: list[Variable] = []
     while True:
         sizes, end = _dimensions(match[3]), match.end()
-        initialiser, end = _initialiser_tokens(text, end) if match[4] else (None, end)
+        initialiser, end = _initialiser(text, end) if match[4] else (None, end)
         found.append(
             _variable(name_of(match[2]), space, type_name, vector, align, sizes, initialiser, external, is_symbol)
         )
@@ -404,7 +409,7 @@ def _variable(
     vector: int,
     align: int | None,
     sizes: list[int | None],
-    tokens: list[str] | None,
+    initialiser: list[str] | npt.NDArray[np.uint64] | None,
     external: bool,
     is_symbol: Callable[[str], bool],
 ) -> Variable:
@@ -415,8 +420,13 @@ def _variable(
     if None in shape[1:]:
         raise OperandError(f"only the first dimension of '{name}' may be left out")
     inner = _product([s for s in shape[1:] if s is not None])
-    if tokens is not None:
-        initial, relocations = _initial_bytes(tokens, type_name, [s or 0 for s in shape], is_symbol)
+    if initialiser is not None:
+        if isinstance(initialiser, list):
+            initial, relocations = _initial_bytes(initialiser, type_name, [s or 0 for s in shape], is_symbol)
+        elif width <= 8:
+            initial = initialiser.astype(f"<u{width}").tobytes()
+        else:
+            initial = b"".join(int(x).to_bytes(width, "little") for x in initialiser)
         if shape and shape[0] is None:
             shape[0] = -(-len(initial) // max(1, width * inner))
     unsized = bool(shape) and shape[0] is None
@@ -426,6 +436,17 @@ def _variable(
     return Variable(
         name, space, type_name, size, align or width * vector, initial, relocations, external=external or unsized
     )
+
+
+def _initialiser(text: str, position: int) -> tuple[list[str] | npt.NDArray[np.uint64], int]:
+    """The tokens of an initialiser, or the numbers of a plain list of them, and where it ends.
+
+    Tables of random number generators have a hundred thousand.
+    """
+    plain = _PLAIN.match(text, position)
+    if plain is None:
+        return _initialiser_tokens(text, position)
+    return np.array(list(map(int, plain[1].split(","))), np.uint64), plain.end()
 
 
 def _initialiser_tokens(text: str, position: int) -> tuple[list[str], int]:
