@@ -16,7 +16,7 @@ from warpschool.inspect.profile import profile_source
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "learn"
-QUICK = ("gpu", "measuring")
+QUICK = ("gpu",)
 """Chapters whose figures take a second; the others run the course's references."""
 
 

@@ -41,7 +41,7 @@ def agree(one: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize("which", range(GRID))
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_every_unordered_pair_of_blocks_is_found(which, exact, monkeypatch):
     if not exact:  # what the first run alone says
         monkeypatch.setattr(engine, "_SHADOW_LIMIT", 0)

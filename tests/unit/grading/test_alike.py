@@ -50,6 +50,7 @@ def rights_of(step):
 # ---------------------------------------------------------------- precision and recall
 
 
+@pytest.mark.slow
 def test_disguised_copies_are_found_among_people_who_worked_alone():
     """In each class every second one's kernel is handed in once more, disguised."""
     right = wrong = missed = 0
