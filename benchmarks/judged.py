@@ -15,8 +15,14 @@ from warpschool.grading.runner import library_versions
 
 
 def chosen_steps(words: Sequence[str]) -> list[Step]:
-    """Steps of kernels with a reference and a grader: all, or those whose names begin with one of the words."""
+    """Steps of kernels with a reference and a grader: all, or those whose names begin with one of the words.
+
+    A word that begins no name ends the program, with a sentence.
+    """
     steps = [step for step in Course.find().kernels() if step.solution is not None and step.grader is not None]
+    for word in words:
+        if not any(step.name.startswith(word) for step in steps):
+            raise SystemExit(f"no step that is judged begins with {word!r}: lab02_tiling, lab02_tiling/01, ...")
     return [step for step in steps if not words or any(step.name.startswith(word) for word in words)]
 
 
