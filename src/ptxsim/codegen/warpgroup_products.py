@@ -8,7 +8,8 @@ in pieces that stay in vector registers over all of them: a few rows, and a few 
 order, as everywhere (`tensor_products`).
 
 An operand in shared memory is found by its descriptor: rows of 32 bytes (all k of one product), or, where it lies along
-M or N, pieces of 16 bytes of one k. Every piece of 16 bytes is looked up on its own, for a swizzle may move it.
+M or N, pieces of 16 bytes of one k. Every piece is looked up on its own, for a swizzle may move it; where B lies along
+N in whole atoms of the widest swizzle, as most kernels store it, the order within a line is known beforehand.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -37,11 +36,10 @@ from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
 from ptxsim.record import Handoff
 from ptxsim.run.asynchronous_log import Log, Sequence, Told
+from ptxsim.run.asynchronous_state import CLOCKS, BarrierObject, Cluster, Granules, Numbers, Resident, Visit, Work
 from ptxsim.run.hazards import note
-from ptxsim.run.operands import GRANULE_LOG2, operands
+from ptxsim.run.operands import GRANULE_LOG2, Operands, operands
 
-CLOCKS = 512
-"""Most clocks of a cluster; what has none is not followed."""
 MOST_EVENTS = 2_000_000
 """Of a host thread: what happens after them is believed to be in order, so that a long launch comes to its end."""
 MOST_FOUND = 1024
@@ -54,125 +52,6 @@ _ALL_LANES = np.arange(WARP)
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
 """Who reads: warps by their numbers, warpgroups behind them, and bulk stores."""
-
-Numbers = npt.NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class Work:
-    """Something that is over when its clock has come to `until`."""
-
-    clock: int
-    until: int
-    site: int
-    swizzle: int = -1
-    """of a tile that a bulk copy stores; -1 where there is none to speak of"""
-
-
-@dataclass
-class BarrierObject:
-    """What an mbarrier passes on: what those knew that arrive in this phase, and what is known to all behind it."""
-
-    clock: int
-    arriving: Numbers
-    given: Numbers
-    announced: int = 0
-    """bytes for which this phase waits"""
-    came: int = 0
-
-
-@dataclass(frozen=True)
-class Visit:
-    """Another block's shared memory is used."""
-
-    work: Work
-    block: int
-    warp: int
-    lane: int
-    address: int
-
-
-@dataclass(frozen=True)
-class Operands:
-    """What a product reads: granules, and of each operand which of them these are, and its swizzle."""
-
-    granules: npt.NDArray[np.int64]
-    parts: tuple[slice, ...]
-    swizzles: tuple[int, ...]
-
-
-class Granules:
-    """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
-
-    def __init__(self, nbytes: int) -> None:
-        count = (nbytes >> GRANULE_LOG2) + 2
-        self.copied = np.zeros(count, np.int32)
-        self.stored = np.zeros(count, np.int32)
-        self.readers: dict[int, npt.NDArray[np.int32]] = {}
-        """by who reads: a warp, a warpgroup's products, bulk stores"""
-        self.sent: dict[int, int] = {}
-        """word -> the last value of less than a granule that was sent there (st.async), beside what others use"""
-
-    def reading(self, who: int) -> npt.NDArray[np.int32]:
-        found = self.readers.get(who)
-        return found if found is not None else self.readers.setdefault(who, np.zeros_like(self.copied))
-
-
-@dataclass
-class Resident:
-    """A block that runs: its memory, and how far its own clocks have come."""
-
-    granules: Granules
-    steps: list[int]
-    """of each warp: the stretch it is in"""
-    products: dict[int, int] = field(default_factory=dict)
-    """warp -> groups of products committed"""
-    begun: dict[int, int] = field(default_factory=dict)
-    """warp -> products begun"""
-    operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
-    """(warpgroup, number of a product) -> where it reads, and who wrote that: the first of its warps looks it up"""
-    stores: dict[int, int] = field(default_factory=dict)
-    """warp -> groups of bulk stores committed"""
-    sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
-    """(warp, product of the code) -> when it last ran, and its group"""
-
-
-class Cluster:
-    """The blocks that can name each other's shared memory, and what their warps know."""
-
-    def __init__(self, blocks: int, warps: int) -> None:
-        self.clocks: dict[tuple[str, int, int], int] = {}
-        self.now = np.zeros(CLOCKS, np.uint32)
-        self.known = np.zeros((2, blocks, warps, CLOCKS), np.uint32)
-        """[known or fenced, rank, warp, clock]"""
-        self.objects: dict[tuple[int, int], BarrierObject] = {}
-        self.visits: dict[int, dict[tuple[int, int, int], Visit]] = {}
-        """rank of a block -> (block, warp, site) of who used its memory -> the last time"""
-        self.came: dict[tuple[int, int], Numbers] = {}
-        """(rank, barrier) -> what those knew that came and did not wait"""
-        self.residents: dict[int, Resident] = {}
-        self.work = [Work(0, 0, 0)]
-        self.numbers: dict[Work, int] = {}
-
-    def clock(self, kind: str, rank: int, number: int) -> int:
-        """The clock of something; CLOCKS where there are too many."""
-        return self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
-
-    def object(self, rank: int, offset: int) -> BarrierObject:
-        found = self.objects.get((rank, offset))
-        if found is None:
-            nothing = np.zeros((2, CLOCKS), np.uint32)
-            found = BarrierObject(self.clock("object", rank, offset), nothing, nothing.copy())
-            self.objects[rank, offset] = found
-        return found
-
-    def note(self, work: Work) -> int:
-        """Its number."""
-        found = self.numbers.setdefault(work, len(self.work))
-        if found == len(self.work):
-            self.work.append(work)
-        return found
-
 
 class Follower:
     """Judges what one host thread's blocks did, and notes hazards among those of generated code."""
@@ -399,11 +278,7 @@ class Follower:
         if found is None:
             if len(self._named) >= _MOST_NAMED:
                 self._named.clear()
-            count = (int(self.worker.shared_bytes) >> GRANULE_LOG2) + 2
-            named = [(_below(g, count), mode) for g, mode in operands(self.unit.products[number], [*descriptors])]
-            ends = np.cumsum([0, *(len(g) for g, _ in named)]).tolist()
-            parts = tuple(slice(*ends[k : k + 2]) for k in range(len(named)))
-            found = Operands(np.concatenate([g for g, _ in named]), parts, tuple(mode for _, mode in named))
+            found = operands(self.unit.products[number], descriptors, len(self._here.granules.copied))
             self._named[number, *descriptors] = found
         return found
 
@@ -581,8 +456,3 @@ def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
     if not len(others):
         return (int(of[0]),) if of[0] else ()
     return tuple(sorted({int(of[0]), *of[others + 1].tolist()} - {0}))
-
-
-def _below(granules: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
-    """Those of some granules, in their order, that there are."""
-    return granules if len(granules) and granules[-1] < count else granules[granules < count]

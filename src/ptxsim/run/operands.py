@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +19,31 @@ _SWIZZLE_OF_MODE = (0, 3, 2, 1)
 """By the two upper bits of a matrix descriptor: what a tensor map calls it."""
 
 
-def operands(i: Instruction, descriptors: list[int]) -> list[tuple[npt.NDArray[np.int64], int]]:
-    """Granules of each operand in shared memory, and its swizzle as a tensor map names it."""
+@dataclass(frozen=True, eq=False)
+class Operands:
+    """What a product reads: granules, and of each operand which of them these are, and its swizzle."""
+
+    granules: npt.NDArray[np.int64]
+    parts: tuple[slice, ...]
+    swizzles: tuple[int, ...]
+    """as a tensor map names them"""
+
+
+def operands(i: Instruction, descriptors: Sequence[int], count: int) -> Operands:
+    """What a product reads of so many granules of shared memory, by the descriptors of A and B."""
     p, s = warpgroup_product(i), sources(i)
     a, b = (d & 0xFFFFFFFFFFFFFFFF for d in descriptors)
-    found = [] if s.a_in_registers else [(a, ROWS, s.turned[0])]
-    found.append((b, p.columns, s.turned[1]))
-    return [(_operand(p, d, rows, turned), _SWIZZLE_OF_MODE[d >> 62]) for d, rows, turned in found]
+    named = [] if s.a_in_registers else [(a, ROWS, s.turned[0])]
+    named.append((b, p.columns, s.turned[1]))
+    found = [_below(_operand(p, d, rows, turned), count) for d, rows, turned in named]
+    ends = np.cumsum([0, *map(len, found)]).tolist()
+    parts = tuple(slice(start, end) for start, end in pairwise(ends))
+    return Operands(np.concatenate(found), parts, tuple(_SWIZZLE_OF_MODE[d >> 62] for d, *_ in named))
+
+
+def _below(granules: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """Those of some granules, in their order, that there are."""
+    return granules if len(granules) and granules[-1] < count else granules[granules < count]
 
 
 @lru_cache(1024)

@@ -10,9 +10,6 @@ from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import replace
 
-import numpy as np
-import numpy.typing as npt
-
 from ptxsim.limits import WARP
 from ptxsim.syntax.program import (
     WIDTH_BITS,
@@ -52,7 +49,7 @@ _BASES = {2: 16, 3: 2, 4: 8, 5: 10}
 _BITS = re.compile(r"0[fF]([0-9a-fA-F]{8})\Z|0[dD]([0-9a-fA-F]{16})\Z")
 _DECIMAL = re.compile(r"-?[0-9]{1,40}\.[0-9]{0,40}(?:[eE][+-]?[0-9]{1,4})?\Z|-?[0-9]{1,40}[eE][+-]?[0-9]{1,4}\Z")
 _PLAIN = re.compile(r"\s*+\{((?:\s*+(?:0|[1-9][0-9]{0,18}+)\s*+,)*+\s*+(?:0|[1-9][0-9]{0,18}+)\s*+)\}")
-"""A list of decimal numbers below 2^64."""
+"""A list of decimal numbers."""
 _NAME = re.compile(r"[A-Za-z_$%][\w$]*\Z", re.ASCII)
 _BASE_AND_OFFSET = re.compile(r"([A-Za-z_$%][\w$]*+)\s*+([+-])\s*+(-?)\s*+(\w++)\Z", re.ASCII)
 
@@ -409,7 +406,7 @@ def _variable(
     vector: int,
     align: int | None,
     sizes: list[int | None],
-    initialiser: list[str] | npt.NDArray[np.uint64] | None,
+    initialiser: list[str] | tuple[int, ...] | None,
     external: bool,
     is_symbol: Callable[[str], bool],
 ) -> Variable:
@@ -421,12 +418,11 @@ def _variable(
         raise OperandError(f"only the first dimension of '{name}' may be left out")
     inner = _product([s for s in shape[1:] if s is not None])
     if initialiser is not None:
-        if isinstance(initialiser, list):
-            initial, relocations = _initial_bytes(initialiser, type_name, [s or 0 for s in shape], is_symbol)
-        elif width <= 8:
-            initial = initialiser.astype(f"<u{width}").tobytes()
+        if isinstance(initialiser, tuple):
+            mask = (1 << 8 * width) - 1
+            initial = b"".join((x & mask).to_bytes(width, "little") for x in initialiser)
         else:
-            initial = b"".join(int(x).to_bytes(width, "little") for x in initialiser)
+            initial, relocations = _initial_bytes(initialiser, type_name, [s or 0 for s in shape], is_symbol)
         if shape and shape[0] is None:
             shape[0] = -(-len(initial) // max(1, width * inner))
     unsized = bool(shape) and shape[0] is None
@@ -438,15 +434,12 @@ def _variable(
     )
 
 
-def _initialiser(text: str, position: int) -> tuple[list[str] | npt.NDArray[np.uint64], int]:
-    """The tokens of an initialiser, or the numbers of a plain list of them, and where it ends.
-
-    Tables of random number generators have a hundred thousand.
-    """
+def _initialiser(text: str, position: int) -> tuple[list[str] | tuple[int, ...], int]:
+    """The tokens of an initialiser, or the numbers of a plain list, and where it ends: cuRAND's tables are long."""
     plain = _PLAIN.match(text, position)
     if plain is None:
         return _initialiser_tokens(text, position)
-    return np.array(list(map(int, plain[1].split(","))), np.uint64), plain.end()
+    return tuple(map(int, plain[1].split(","))), plain.end()
 
 
 def _initialiser_tokens(text: str, position: int) -> tuple[list[str], int]:

@@ -1,0 +1,124 @@
+"""What is known of a cluster's blocks where work goes on beside their threads: clocks, pieces of work, who used what.
+
+`asynchronous` says what happens and what is wrong; nothing here judges.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxsim.run.operands import GRANULE_LOG2
+
+CLOCKS = 512
+"""Most clocks of a cluster; what has none is not followed."""
+Numbers = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Something that is over when its clock has come to `until`."""
+
+    clock: int
+    until: int
+    site: int
+    swizzle: int = -1
+    """of a tile that a bulk copy stores; -1 where there is none to speak of"""
+
+
+@dataclass
+class BarrierObject:
+    """What an mbarrier passes on: what those knew that arrive in this phase, and what is known to all behind it."""
+
+    clock: int
+    arriving: Numbers
+    given: Numbers
+    announced: int = 0
+    """bytes for which this phase waits"""
+    came: int = 0
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Another block's shared memory is used."""
+
+    work: Work
+    block: int
+    warp: int
+    lane: int
+    address: int
+
+
+class Granules:
+    """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
+
+    def __init__(self, nbytes: int) -> None:
+        count = (nbytes >> GRANULE_LOG2) + 2
+        self.copied = np.zeros(count, np.int32)
+        self.stored = np.zeros(count, np.int32)
+        self.readers: dict[int, npt.NDArray[np.int32]] = {}
+        """by who reads: a warp, a warpgroup's products, bulk stores"""
+        self.sent: dict[int, int] = {}
+        """word -> the last value of less than a granule that was sent there (st.async), beside what others use"""
+
+    def reading(self, who: int) -> npt.NDArray[np.int32]:
+        found = self.readers.get(who)
+        return found if found is not None else self.readers.setdefault(who, np.zeros_like(self.copied))
+
+
+@dataclass
+class Resident:
+    """A block that runs: its memory, and how far its own clocks have come."""
+
+    granules: Granules
+    steps: list[int]
+    """of each warp: the stretch it is in"""
+    products: dict[int, int] = field(default_factory=dict)
+    """warp -> groups of products committed"""
+    begun: dict[int, int] = field(default_factory=dict)
+    """warp -> products begun"""
+    operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
+    """(warpgroup, number of a product) -> where it reads, and who wrote that: the first of its warps looks it up"""
+    stores: dict[int, int] = field(default_factory=dict)
+    """warp -> groups of bulk stores committed"""
+    sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
+    """(warp, product of the code) -> when it last ran, and its group"""
+
+
+class Cluster:
+    """The blocks that can name each other's shared memory, and what their warps know."""
+
+    def __init__(self, blocks: int, warps: int) -> None:
+        self.clocks: dict[tuple[str, int, int], int] = {}
+        self.now = np.zeros(CLOCKS, np.uint32)
+        self.known = np.zeros((2, blocks, warps, CLOCKS), np.uint32)
+        """[known or fenced, rank, warp, clock]"""
+        self.objects: dict[tuple[int, int], BarrierObject] = {}
+        self.visits: dict[int, dict[tuple[int, int, int], Visit]] = {}
+        """rank of a block -> (block, warp, site) of who used its memory -> the last time"""
+        self.came: dict[tuple[int, int], Numbers] = {}
+        """(rank, barrier) -> what those knew that came and did not wait"""
+        self.residents: dict[int, Resident] = {}
+        self.work = [Work(0, 0, 0)]
+        self.numbers: dict[Work, int] = {}
+
+    def clock(self, kind: str, rank: int, number: int) -> int:
+        """The clock of something; CLOCKS where there are too many."""
+        return self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
+
+    def object(self, rank: int, offset: int) -> BarrierObject:
+        found = self.objects.get((rank, offset))
+        if found is None:
+            nothing = np.zeros((2, CLOCKS), np.uint32)
+            found = BarrierObject(self.clock("object", rank, offset), nothing, nothing.copy())
+            self.objects[rank, offset] = found
+        return found
+
+    def note(self, work: Work) -> int:
+        """Its number."""
+        found = self.numbers.setdefault(work, len(self.work))
+        if found == len(self.work):
+            self.work.append(work)
+        return found
