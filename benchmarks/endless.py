@@ -32,8 +32,8 @@ from rich.progress import track
 from warpschool.authoring.mutants import Mutant, endless
 from warpschool.course import Step
 from warpschool.grading import nursery
-from warpschool.grading.jobs import KernelJob
-from warpschool.grading.runner import code_hash, content_hash
+from warpschool.grading.jobs import BATCH_LIMITS, KernelJob
+from warpschool.grading.runner import code_hash, content_hash, prepare
 from warpschool.grading.verdicts import Verdict
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -135,6 +135,7 @@ def main() -> None:
     nursery.open_for_good()  # as a class is graded
     over = 0
     for step in track(steps, description="endless loops", console=Console(stderr=True)):
+        prepare(step, BATCH_LIMITS)
         known = Known(step, fresh=options.fresh)
         found = [known(mutant) for mutant in chosen(step, options.each)]
         if not found:

@@ -32,6 +32,7 @@ from warpschool.grading.runner import (
     library_versions,
     modules_hash,
     no_result,
+    prepare,
     program_versions,
     provenance,
 )
@@ -69,6 +70,10 @@ class KernelJob:
             "kernel", step=self.step, source=hashlib.sha256(self.source).hexdigest(), seed=self.seed,
             **_versions(self.root, self.step, self.device, self.secret),
         )  # fmt: skip
+
+    def prepare(self) -> None:
+        """Make ready what the step's kernels share; worthwhile where several of them are checked."""
+        prepare(_step(self.root, self.step), BATCH_LIMITS)
 
     def run(self) -> Result:
         """Check the kernel, in a child process; a fault of the grader is a result too, with verdict SE."""

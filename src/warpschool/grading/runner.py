@@ -143,6 +143,7 @@ def library_versions(compiler: str = "") -> dict[str, str]:
 CHILD = "warpschool.grading.child"
 DEFAULT_SEED = 0
 _OWN, _MOST_OWN = "checks", 64
+_PREPARED = "prepared"
 _CONTENT = ("grader", "kernels", "solutions", "labs", "benchmarks/results", "tests/specimens")
 """Folders of a course that graders read; a class may stand beside them in the same folder."""
 _USUAL_LIMITS = Limits()
@@ -201,9 +202,28 @@ class _Attempt:
     in_compiler: bool = False
 
 
+def prepare(step: Step, limits: Limits) -> None:
+    """Let the step's reference run, once for each version of it on a machine, and keep what is compiled for it.
+
+    Most of what a kernel needs is the same in all kernels of a step (`ptxsim.codegen.stencils`). Checks of a class read
+    the user's cache and write nothing there: without this each compiles all of it anew. Nothing of a submission is in
+    this child. Where there is no reference, or nowhere to keep it, checks take longer.
+    """
+    versions = json.dumps(library_versions() | program_versions(step), sort_keys=True)
+    key = cache.content_key("prepared", step.name, content_hash(step), versions)
+    place = cache.writable_folder(_PREPARED)
+    if step.solution is None or place is None or cache.load(_PREPARED, key) is not None:
+        return
+    with contextlib.suppress(WarpschoolError):
+        reference = Source(step.solution.read_bytes(), step.solution.name, "reference")
+        done = _attempt(step, reference, "sim", None, limits, "", kept_in=str(place.parent))
+        if done.result.is_grade:
+            cache.store(_PREPARED, key, {"step": step.name})
+
+
 def _attempt(
     step: Step, source: Source, device: str, seed: int | None, limits: Limits, secret: str, *, is_own: bool = False,
-    until_wrong: bool = False,
+    until_wrong: bool = False, kept_in: str = "",
 ) -> _Attempt:  # fmt: skip
     if step.grader is None:
         raise CourseError(f"{step} has no grader", next_step="Choose a step that has a file in grader/.")
@@ -223,7 +243,8 @@ def _attempt(
             own = dataclasses.replace(source, name=step.file_name)
             job["program"] = build_program(own, Path(folder), must=not is_own, may_cache=limits.may_cache).to_dict()
             job["limits"]["file_bytes"] = max(limits.file_bytes, 2 * DEVICE_BYTES)  # its memory file
-        child = _run_child(job, step, source, limits, chosen.name, is_own=is_own)
+        kept_in = kept_in or (_own_cache(source) if limits.may_cache else "")
+        child = _run_child(job, step, limits, chosen.name, kept_in, is_own=is_own)
     if child.code in (0, FAULT):
         with contextlib.suppress(GradingError):
             result = Result.from_json(child.answer.decode("utf-8", "replace"))
@@ -258,20 +279,16 @@ def _crashed(attempt: _Attempt, step: Step, source: Source) -> Result:
 
 
 def _run_child(
-    job: dict[str, Any], step: Step, source: Source, limits: Limits, device: str, *, is_own: bool
+    job: dict[str, Any], step: Step, limits: Limits, device: str, kept_in: str, *, is_own: bool
 ) -> Finished:
-    """Run the job in a child that may write into a folder of its own, and keep what it compiles for this source only.
-
-    Whatever a source could do to what its child leaves behind, it does to itself alone.
-    """
+    """Run the job in a child that may write into a folder of its own, and into that which keeps what it compiles."""
     root = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
     program = job.get("program")
     built = [program["path"], *program["libraries"], "/etc/ld.so.cache"] if program else []
     with tempfile.TemporaryDirectory(prefix="warpschool-check-", ignore_cleanup_errors=True) as scratch:
-        own = _own_cache(source) if limits.may_cache else ""
         places = {
             "readable": [*readable_of(root), *built],
-            "writable": [scratch, own] if own else [scratch], "cache": own,
+            "writable": [scratch, kept_in] if kept_in else [scratch], "cache": kept_in,
         }  # fmt: skip
         environment = _environment(limits.threads, scratch, on_gpu=device == "gpu")
         return _finished(json.dumps(job | places), environment, limits.wall_s, is_own=is_own)
@@ -320,7 +337,10 @@ def _toolchain() -> tuple[Path, ...]:
 
 
 def _own_cache(source: Source) -> str:
-    """A folder for what is compiled of this source; "" where none can be made. Only the newest of them are kept."""
+    """A folder for what is compiled of this source; "" where none can be made. Only the newest of them are kept.
+
+    It is read for this source alone: whatever a source could do to what its child leaves behind, it does to itself.
+    """
     place = cache.writable_folder(_OWN)
     if place is None:
         return ""

@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 
+from ptxsim import cache
 from warpschool.authoring import specimens
 from warpschool.course import Course
 from warpschool.errors import OutputError, ToolMissing
 from warpschool.grading import cluster, jobs, runner
 from warpschool.grading.jobs import KernelJob, Store, from_wire, run_job, to_wire
+from warpschool.grading.sandbox import Finished
 from warpschool.grading.verdicts import Verdict
 
 STEP = "lab00_first_kernels/01_saxpy"
@@ -69,6 +71,37 @@ def test_results_are_stored_once_and_found_again(store, monkeypatch):
     store.path(job_of()).write_text("half a resu")
     assert store.get(job_of()) is None
     assert not list(store.folder.rglob(".part-*"))
+
+
+@pytest.mark.parametrize("checks", [4, 5])
+def test_a_step_of_many_checks_is_prepared_and_they_leave_nothing(store, tmp_path, monkeypatch, checks):
+    """What the reference needs is in the user's cache then, and nothing else comes there."""
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
+    begun = []
+    monkeypatch.setattr(jobs, "prepare", lambda step, limits: begun.append(step.name) or runner.prepare(step, limits))
+    several = [job_of(RIGHT + b"// " + b"." * number) for number in range(checks)]
+    assert {outcome.verdict for _, outcome in cluster.run(several, store=store)} == {Verdict.AC}
+    kept = {path.relative_to(tmp_path / "cache") for path in tmp_path.glob("cache/*/*.json")}
+    assert begun == [STEP] * (checks == 5)
+    assert len([path for path in kept if path.parts[0] == "prepared"]) == len(begun)
+    assert {"prepared", "object", "compile"} <= {path.parts[0] for path in kept} or not begun
+
+    [*cluster.run([job_of(WRONG)] + [job_of(WRONG + b" " * number) for number in range(1, checks)], store=store)]
+    after = {path.relative_to(tmp_path / "cache") for path in tmp_path.glob("cache/*/*.json")}
+    assert after == kept
+
+
+def test_what_cannot_be_prepared_only_takes_longer(tmp_path, monkeypatch):
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))
+    step = Course.find().step(STEP)
+    with monkeypatch.context() as patched:
+        patched.setattr(runner, "_run_child", lambda *_, **__: Finished(b"", -signal.SIGSEGV, "", timed_out=False))
+        runner.prepare(step, jobs.BATCH_LIMITS)
+    with monkeypatch.context() as patched:
+        patched.setattr(cache, "writable_folder", lambda _: None)
+        runner.prepare(step, jobs.BATCH_LIMITS)
+    runner.prepare(replace(step, solution=None), jobs.BATCH_LIMITS)
+    assert not [*tmp_path.glob("cache/*/*.json")]
 
 
 def test_a_fault_of_the_grader_is_tried_three_times_and_never_kept(store, monkeypatch):
