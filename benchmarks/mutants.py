@@ -37,7 +37,7 @@ from warpschool.authoring.mutants import Mutant, mutants
 from warpschool.course import Course, Step
 from warpschool.grading import nursery
 from warpschool.grading.jobs import BATCH_LIMITS
-from warpschool.grading.runner import check_source, content_hash, library_versions
+from warpschool.grading.runner import check_source, content_hash, library_versions, prepare
 from warpschool.grading.verdicts import Verdict
 from warpschool.harness.source import Source
 
@@ -198,6 +198,7 @@ def measure(options: argparse.Namespace, bar: Progress) -> None:
     try:
         for number, step in enumerate(steps):
             bar.update(task, description=step.name)
+            prepare(step, BATCH_LIMITS)
             about = described(step, options.seed, worker)
             found = []
             if about["shapes"] == SHAPES:

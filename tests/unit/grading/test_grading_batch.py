@@ -86,7 +86,7 @@ def test_a_step_of_many_checks_is_prepared_and_they_leave_nothing(store, tmp_pat
     assert len([path for path in kept if path.parts[0] == "prepared"]) == len(begun)
     assert {"prepared", "object", "compile"} <= {path.parts[0] for path in kept} or not begun
 
-    [*cluster.run([job_of(WRONG)] + [job_of(WRONG + b" " * number) for number in range(1, checks)], store=store)]
+    [*cluster.run([job_of(WRONG)], store=store)]
     after = {path.relative_to(tmp_path / "cache") for path in tmp_path.glob("cache/*/*.json")}
     assert after == kept
 
