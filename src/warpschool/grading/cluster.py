@@ -32,7 +32,7 @@ _NO_WORKER_S = 60.0
 _CONNECT_S = 30.0
 _END_S = 0.1
 _WORTHWHILE = 5
-"""Checks of one step for which it is prepared: that takes as long as one of them, and saves each a quarter or more."""
+"""Checks of one step for which it is prepared: that takes as long as one of them."""
 _ADVICE = "Install it: pip install 'warpschool[cluster]'; workers on this machine alone need none of it."
 
 

@@ -205,9 +205,9 @@ class _Attempt:
 def prepare(step: Step, limits: Limits) -> None:
     """Let the step's reference run, once for each version of it on a machine, and keep what is compiled for it.
 
-    Most of what a kernel needs is the same in all kernels of a step (`ptxsim.codegen.stencils`). Checks of a class read
-    the user's cache and write nothing there: without this each compiles all of it anew. Nothing of a submission is in
-    this child. Where there is no reference, or nowhere to keep it, checks take longer.
+    Checks of a class read the user's cache and write nothing there. What kernels of a step share (stencils, above all
+    those of `wgmma`) each would compile anew, and the reference with it, where it is asked how long it takes. Nothing
+    of a submission is in this child. Where there is no reference, or nowhere to keep it, checks take longer.
     """
     versions = json.dumps(library_versions() | program_versions(step), sort_keys=True)
     key = cache.content_key("prepared", step.name, content_hash(step), versions)
