@@ -92,10 +92,9 @@ compiled for other constants either: a criterion that needs it says "not judged 
 @ENDLESS@
 
 `python benchmarks/endless.py` tries them anew: a loop without its step stays where it is, one without its condition
-walks out of its arrays. The step is prepared, as for a [class](../teach/cluster.md#one-machine). What a loop does until
-it is stopped takes a second at most. The rest is the compiler's and the simulator's translation, which a right kernel
-needs as well: of Lab 05's step 09, whose four variants are translated one by one, of the long kernels of Lab 10, and of
-Lab 16's step 09, where products of a warpgroup are followed.
+walks out of its arrays. The step is prepared, as for a [class](../teach/cluster.md#one-machine). A part of what a loop
+takes is its launches until they are stopped; the rest is the compiler's and the simulator's translation, which a right
+kernel needs as well, above all a long one and one whose products of a warpgroup are followed.
 
 @RIGHT@
 

@@ -193,15 +193,6 @@ def check_source(
     return _crashed(again, step, source) if _control_is_fine(step, device, seed, limits, secret) else again.result
 
 
-@dataclass(frozen=True)
-class _Attempt:
-    """One child's result; `crash` is how it ended where it should not have, `in_compiler` whether code was made."""
-
-    result: Result
-    crash: str = ""
-    in_compiler: bool = False
-
-
 def prepare(step: Step, limits: Limits) -> None:
     """Let the step's reference run, once for each version of it on a machine, and keep what is compiled for it.
 
@@ -219,6 +210,15 @@ def prepare(step: Step, limits: Limits) -> None:
         done = _attempt(step, reference, "sim", None, limits, "", kept_in=str(place.parent))
         if done.result.is_grade:
             cache.store(_PREPARED, key, {"step": step.name})
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One child's result; `crash` is how it ended where it should not have, `in_compiler` whether code was made."""
+
+    result: Result
+    crash: str = ""
+    in_compiler: bool = False
 
 
 def _attempt(
