@@ -30,13 +30,13 @@ if TYPE_CHECKING:  # the one list of public names: `ptxsim.lazy` reads it
         texture as texture,
     )
     from ptxsim.codegen.host import simd as simd
+    from ptxsim.cores import available_threads as available_threads
     from ptxsim.finding import Finding as Finding
     from ptxsim.memory import Allocation as Allocation, Memory as Memory
     from ptxsim.module import Module as Module, SimKernel as SimKernel, parse as parse, prepare as prepare
     from ptxsim.oracle import MemoryRequest as MemoryRequest, Watcher as Watcher, trace as trace
     from ptxsim.record import LaunchRecord as LaunchRecord, Reach as Reach, Touched as Touched
     from ptxsim.run.threads import launching_thread as launching_thread
-    from ptxsim.run.worker import available_threads as available_threads
     from ptxsim.syntax.program import source_name as source_name
 
 __getattr__, __dir__ = public_names(__name__)

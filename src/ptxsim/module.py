@@ -48,7 +48,7 @@ def parse(text: str) -> Module:
 
 
 def prepare() -> None:
-    """Load what launches need, and make machine code of what every kernel calls: for a process that waits for work."""
+    """Load what launches need, and make machine code of the helpers that kernels share: for a process that waits."""
     import ptxsim.run.engine  # noqa: F401 - what a kernel imports with its first launch
     from ptxsim.codegen import jit
 

@@ -19,7 +19,7 @@ from ptxsim.codegen import host
 from ptxsim.codegen.bulk_memory import reduction
 from ptxsim.codegen.emit import Helper, arg, module_text
 from ptxsim.codegen.floating import canonical_nan, fma_wide
-from ptxsim.codegen.runtime import rare_modules, runtime_module
+from ptxsim.codegen.runtime import rare_modules, usual_modules
 from ptxsim.codegen.translation import Translation, translate
 from ptxsim.codegen.unit import Options
 from ptxsim.codegen.values import LLVM_TYPE
@@ -38,7 +38,7 @@ TARGETS = {
 AVX512 = dict.fromkeys(("avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl"), True)
 QUICK = ("lab00_first_kernels/03_block_sum", "lab07_tensor_cores/01_wmma_naive")
 REFERENCES = [step for step in Course.find().kernels() if step.solution is not None]
-HELPERS = {"runtime": runtime_module()[0]} | {name: text for name, (text, _) in rare_modules().items()}
+HELPERS = {group: text for group, (text, _) in (usual_modules() | rare_modules()).items()}
 
 
 @pytest.fixture(scope="module", autouse=True)

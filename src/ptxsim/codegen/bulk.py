@@ -70,7 +70,7 @@ def _access(t: Translator, i: Instruction, where: Operand | None, space: str, ki
 
 
 def _numbers(t: Translator, copy: BulkCopy) -> IRValue:
-    """Memory with COORDINATES numbers for each lane: where its box is, or first how many bytes it copies."""
+    """Memory with COORDINATES vectors: where the box of each lane is, or first how many bytes the lane copies."""
     columns = [constant("i32", 0, WARP)] * COORDINATES
     if copy.tensor is not None:
         for k, operand in enumerate(copy.tensor.coordinates):
@@ -81,8 +81,8 @@ def _numbers(t: Translator, copy: BulkCopy) -> IRValue:
         assert copy.size is not None
         columns[0] = t.source(copy.size, "u32", WARP)
     area = t.area("bulk numbers", 4 * COORDINATES * WARP)
-    rows = t.concat(columns)
-    t.store(t.shuffle(rows, [WARP * k + lane for lane in range(WARP) for k in range(COORDINATES)]), area, align=64)
+    for k, column in enumerate(columns):
+        t.store(column, t.offset(area, 4 * WARP * k), align=64)
     return area
 
 

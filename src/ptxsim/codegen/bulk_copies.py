@@ -60,7 +60,8 @@ def bulk_functions(form: BulkForm, mode: Mode) -> dict[str, str]:
 
     (worker, context, mask, far, near, barrier, blocks, numbers, site, parameters). `far` is the host's address of each
     lane's tensor map or bytes, `near` and `barrier` are addresses of shared::cluster, `blocks` the lanes' masks of
-    blocks (0: no multicast), `numbers` points to the coordinates of every lane, or to how many bytes it copies.
+    blocks (0: no multicast), `numbers` points to COORDINATES vectors: where each lane's box is, or how many bytes it
+    copies.
     `parameters` is the size of the kernel's, among which maps may lie.
     """
     inner = dict([box_copy(form.how, mode, windows=form.windows)]) if form.tensor else {}
@@ -94,17 +95,20 @@ class BulkLanes:
         slots = {name: b.stack(v) for name, v in (
             ("far", self.far), ("near", self.near), ("barrier", self.barrier), ("blocks", self.blocks),
         )}  # fmt: skip
+        box = b.let("ptr", 0, f"alloca [{4 * COORDINATES} x i8], align 8")
         with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
             far = b.element(slots["far"], I64, lane)
             near, barrier, blocks = (b.element(slots[k], I32, lane) for k in ("near", "barrier", "blocks"))
-            numbers = b.offset(self.numbers, b.mul(b.resize(lane, I64), i64(4 * COORDINATES)))
+            numbers = b.offset(self.numbers, b.shl(b.resize(lane, I64), 2))
+            for k in range(COORDINATES if form.tensor else 0):
+                b.store(b.load(I32, b.offset(numbers, 4 * WARP * k)), b.offset(box, 4 * k))
             usable = self._usable(far, lane) if form.tensor else IRValue("i1", "true")
             with b.if_(usable, likely=True):
                 if form.tensor:
                     size, span = self._size(far)
                 else:
                     size = span = b.resize(b.load(I32, numbers), I64)
-                self._to_blocks(far, near, barrier, blocks, numbers, size, span, lane)
+                self._to_blocks(far, near, barrier, blocks, box, size, span, lane)
         b.ret()
         parameters = (MASK, self.far, self.near, self.barrier, self.blocks, self.numbers, SITE, self.parameters)
         return finished(b, form.name(self.mode), WORKER, CONTEXT, *parameters)

@@ -191,7 +191,11 @@ _INTEGRAL = {"rni": "roundeven", "rzi": "trunc", "rmi": "floor", "rpi": "ceil"}
 
 def _rounded_integral(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     name = next((name for modifier, name in _INTEGRAL.items() if i.has(modifier)), None)
-    return b.intrinsic(name, x) if name else x
+    if name is None:
+        return x
+    if x.type == "bfloat":  # LLVM would round the result again, by a routine that is not there
+        return narrow(b, b.intrinsic(name, widen(b, x, "float")), x.type)
+    return b.intrinsic(name, x)
 
 
 def _float_to_float(b: Builder, i: Instruction, x: IRValue, to: str, of: str) -> IRValue:

@@ -270,6 +270,8 @@ class Builder:
         return self.let("i1", x.lanes, f"icmp {predicate} {x.ir_type} {x.text}, {y.text}")
 
     def fcmp(self, predicate: str, x: IRValue, y: IRValue) -> IRValue:
+        if x.type == "bfloat":  # by their bits: LLVM would round both of them again, by a routine that is not there
+            x, y = (self.bitcast(self.shl(self.resize(self.bitcast(z, "i16"), "i32"), 16), "float") for z in (x, y))
         return self.let("i1", x.lanes, f"fcmp {predicate} {x.ir_type} {x.text}, {y.text}")
 
     def select(self, condition: IRValue, x: IRValue, y: IRValue) -> IRValue:

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import ctypes
 import functools
+import re
 import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import llvmlite.binding as llvm
 
 from ptxsim import cache, system
 from ptxsim.codegen import host
-from ptxsim.codegen.runtime import rare_modules, runtime_module
+from ptxsim.codegen.runtime import rare_modules, usual_modules
 from ptxsim.codegen.translation import Translation
 from ptxsim.codegen.unit import CounterPlan
+from ptxsim.cores import available_threads
 from ptxsim.errors import UnsupportedInstruction
 
 _LARGE, _LARGE_CHECKED = 3_500, 1_200
 """PTX instructions above which code generation favours its own speed over the code's: without and with checks. With
 checks most of the time goes to the helpers, and so it does where lanes have parted."""
+_REPORT = "Please report the kernel; on a GPU it runs with --device gpu."
 _lock = threading.RLock()
 
 
@@ -54,44 +60,62 @@ def _machine(level: int) -> llvm.TargetMachine:
     )
 
 
-_own = threading.local()
+_idle: dict[int, list[llvm.TargetMachine]] = {}
 
 
-def _emitter(level: int) -> llvm.TargetMachine:
-    """A machine of this thread's own that generates code: to make one takes as long as a stencil does."""
-    machines: dict[int, llvm.TargetMachine] = _own.__dict__.setdefault("machines", {})
-    if level not in machines:
-        machines[level] = _machine(level)
-    return machines[level]
+@contextlib.contextmanager
+def _emitter(level: int) -> Iterator[llvm.TargetMachine]:
+    """A machine that generates code for nobody else now: to make one takes as long as a stencil does."""
+    idle = _idle.setdefault(level, [])
+    try:
+        machine = idle.pop()
+    except IndexError:
+        machine = _machine(level)
+    yield machine
+    idle.append(machine)
 
 
-@functools.cache
-def _engine_of(text: str, names: tuple[str, ...]) -> llvm.ExecutionEngine:
-    """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
-    engine = _linked(_machine(2), _object(text, 2))
-    for name in names:
-        llvm.add_symbol(name, engine.get_function_address(name))
-    return engine
+def _compilers() -> ThreadPoolExecutor:
+    """Threads that make machine code beside each other. They end with what they do: a fork has none of them."""
+    return ThreadPoolExecutor(available_threads())
+
+
+_helpers: dict[str, llvm.ExecutionEngine] = {}
+"""The groups of helpers that this process has compiled or loaded."""
 
 
 def _load_helpers(ir: str) -> None:
     """Compiles the helpers that most kernels call, and the groups of rare ones that this one does."""
-    _engine_of(*runtime_module())
-    for text, names in rare_modules().values():
-        if any(f"@{name}(" in ir for name in names):
-            _engine_of(text, names)
+    rare = (group for group, (_, names) in rare_modules().items() if any(f"@{name}(" in ir for name in names))
+    _load_groups([*usual_modules(), *rare])
+
+
+def _load_groups(wanted: Iterable[str]) -> None:
+    """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
+    modules = usual_modules() | rare_modules()
+    fresh = {group: modules[group] for group in wanted if group not in _helpers}
+    if not fresh:
+        return
+    with _compilers() as compilers:
+        codes = compilers.map(_object, (text for text, _ in fresh.values()))
+        engine = _linked(_machine(2), *codes)  # together: they call each other
+    for group, (_, names) in fresh.items():
+        for name in names:
+            llvm.add_symbol(name, engine.get_function_address(name))
+        _helpers[group] = engine
 
 
 def prepare() -> None:
-    """Makes ready what every first launch needs: LLVM, and the helpers that most kernels call."""
+    """Makes ready what first launches need: LLVM, and all helpers."""
     with _lock:
-        _load_helpers("")
+        _load_groups([*usual_modules(), *rare_modules()])
 
 
 def exact_function(name: str) -> int:
     """Address of a function of the exact race shadow."""
     with _lock:
-        return _engine_of(*rare_modules()["exact"]).get_function_address(name)
+        _load_groups([*usual_modules(), "exact"])
+        return _helpers["exact"].get_function_address(name)
 
 
 MASKED = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -110,8 +134,7 @@ class Code:
         self._masked_level = 0 if max(count, translation.weight) > _LARGE_CHECKED else 1
         large = translation.outlined or count > (_LARGE_CHECKED if translation.unit.options.check else _LARGE)
         level = 0 if large else 1
-        _add_library(translation.unit.library)
-        self._engines = [_compiled(translation.ir, level, promote=translation.full_names)]
+        self._engines = [_compiled(translation.ir, level, translation.unit.library, promote=translation.full_names)]
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
@@ -124,8 +147,7 @@ class Code:
         with self._parting:
             if self.masked_plan is None:
                 ir, plan = self.translation.masked()
-                _add_library(self.translation.unit.library)
-                self._engines.append(_compiled(ir, self._masked_level))
+                self._engines.append(_compiled(ir, self._masked_level, self.translation.unit.library))
                 self.masked_address = self._engines[1].get_function_address("masked")
                 self.masked_plan = plan
 
@@ -135,13 +157,13 @@ _library: set[str] = set()
 """Names of the functions for tensor cores and of the stencils that this process has compiled or loaded."""
 
 
-def _add_library(functions: dict[str, str]) -> None:
+def _add_library(functions: dict[str, str], compilers: ThreadPoolExecutor) -> None:
     """Compiles those functions that are not there yet, each apart, and makes their names known to kernels."""
     with _library_lock:
         fresh = {name: text for name, text in functions.items() if name not in _library}
         if not fresh:
             return
-        codes = [_object(text, 2) for text in fresh.values()]
+        codes = [*compilers.map(_object, fresh.values())]
         with _lock:
             for text in fresh.values():
                 _load_helpers(text)
@@ -164,29 +186,48 @@ def _promoted(module: llvm.ModuleRef, machine: llvm.TargetMachine, function: str
     passes.run(module.get_function(function), builder)
 
 
-def _compiled(ir: str, level: int, promote: tuple[str, ...] = ()) -> llvm.ExecutionEngine:
-    """An engine with the module's code, which several threads may make at once."""
-    code = _object(ir, level, promote)
+def _compiled(
+    ir: str, level: int, library: dict[str, str], promote: tuple[str, ...] = ()
+) -> llvm.ExecutionEngine:
+    """An engine with the module's code, which several threads may make at once, and what it calls of the library."""
+    with _compilers() as compilers:
+        code = compilers.submit(_object, ir, level, promote)
+        _add_library(library, compilers)
     with _lock:
         _load_helpers(ir)
-        return _linked(_machine(level), code)
+        return _linked(_machine(level), code.result())
 
 
-def _object(ir: str, level: int, promote: tuple[str, ...] = ()) -> bytes:
+def _object(ir: str, level: int = 2, promote: tuple[str, ...] = ()) -> bytes:
     """A module as an object file, from the disk cache where it was compiled before."""
     key = cache.content_key(ir, host.model(), host.flags(), str(level), ".".join(map(str, llvm.llvm_version_info)))
     entry = cache.load("object", key)
     if entry is not None:
         return base64.b64decode(entry["object"])
-    machine, context = _emitter(level), llvm.create_context()
+    context = llvm.create_context()
     module = _parsed(ir, context)
-    for name in promote:
-        _promoted(module, machine, name)
-    code = _emitted(machine, module)
+    with _emitter(level) as machine:
+        for name in promote:
+            _promoted(module, machine, name)
+        code = _emitted(machine, module)
     module.close()
     context.close()
+    _require_routines(code)
     cache.store("object", key, {"object": base64.b64encode(code).decode()})
     return code
+
+
+_ROUTINE = re.compile(rb"\0_?(__[a-z]+(?:[hbsdxt]f|[sdt]i)[a-z]*[0-9]?)\0")
+
+
+def _require_routines(code: bytes) -> None:
+    """Refuses code that calls a routine of the compiler's own that is not in this process: its calls would go to 0."""
+    for name in _ROUTINE.findall(code):
+        if not llvm.address_of_symbol(name.decode()):
+            raise UnsupportedInstruction(
+                f"the simulator's code for this kernel needs {name.decode()}, which this machine does not have",
+                next_step=_REPORT,
+            )
 
 
 def _emitted(machine: llvm.TargetMachine, module: llvm.ModuleRef) -> bytes:
@@ -223,7 +264,7 @@ def _parsed(ir: str, context: llvm.ContextRef) -> llvm.ModuleRef:
         said = str(error).splitlines()[1:2] or [str(error)]
         raise UnsupportedInstruction(
             f"the simulator's translation of this kernel is not valid ({said[0][:120]})",
-            next_step="Please report the kernel; on a GPU it runs with --device gpu.",
+            next_step=_REPORT,
         ) from error
 
 

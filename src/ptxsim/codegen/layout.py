@@ -294,6 +294,8 @@ FAULT_DEADLOCK, FAULT_TEXTURE = 8, 9
 # what full() and masked() return: (code << 16) | block
 DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED, GAVE_WAY = range(8)
 """YIELDED: lanes of `masked`, each at its own place; GAVE_WAY: a whole warp, to go on in `full` at that block."""
+NO_COUNTER = -1
+"""In place of a counter: what is not counted."""
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""

@@ -58,18 +58,27 @@ class Masked(Translator):
         lowest, mask = self._next(pcs)
         bits = self.mask_bits(mask)
         self.emit(f"%now = bitcast i32 {bits.text} to i32")
-        arms = " ".join(f"i16 {block.index}, label %M{block.index}" for block in self.kernel.blocks)
-        self.emit(f"switch i16 {lowest.text}, label %idle [{arms}]")
+        switch_at = len(self.lines)
         self.label("idle")
         verdict = self.call("ws_idle", "i32", WORKER, CONTEXT, constant("i32", int(self.unit.options.check)))
         _, leave = self.new_label("again"), self.new_label("leave")
         self.branch(self.icmp("eq", verdict, constant("i32", -1)), "dispatch", leave, then=leave)
         self.ret(verdict)
-        self.mask, self.here, self.pcs = mask, bits, pcs
-        for block in self.kernel.blocks:
-            self._block(block, block.index in entries)
+        self.mask, self.here, self.pcs, self.lowest = mask, bits, pcs, lowest
+        self.write_blocks(entries)
+        arms = " ".join(f"i16 {block.index}, label %{self.label_of(block)}" for block in self.kernel.blocks)
+        self.lines.insert(switch_at, f"switch i16 {lowest.text}, label %idle [{arms}]")
         self.lines[start:start] = self.area_lines()
         return self.function("i32 @masked(ptr noalias %c, ptr noalias %w)")
+
+    def write_blocks(self, entries: frozenset[int]) -> None:
+        """The code of all blocks; at those of `entries` lanes that have met may go back to `full`."""
+        for block in self.kernel.blocks:
+            self._block(block, block.index in entries)
+
+    def label_of(self, block: Block) -> str:
+        """Where lanes of a block go to."""
+        return f"M{block.index}"
 
     def _next(self, pcs: IRValue) -> tuple[IRValue, IRValue]:
         """The block that runs next, and for which lanes: the lowest; of lanes in calls, that of the deepest ones.
@@ -92,7 +101,7 @@ class Masked(Translator):
 
     def _block(self, block: Block, entry: bool) -> None:
         self.start_block(block)
-        self.label(f"M{block.index}")
+        self.label(self.label_of(block))
         if entry:
             self._try_full(block)
         if not self.unit.options.parted:

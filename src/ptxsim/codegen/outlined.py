@@ -1,13 +1,16 @@
-"""`masked` as calls of stencils: made in a tenth of the time, for the first launches, and where lanes seldom part.
+"""`masked` as data: made in a twentieth of the time, for the first launches, and where lanes seldom part.
 
 Every register has a place in the warp's context, where stencils find it; those that do not outlive their block share
-places. What has no stencil, and where a block leads, is translated in place, as in `masked`.
+places. A use of a stencil is a record (`runtime/control`), and most blocks are nothing but a run of them, to their end.
+What has no stencil is translated in place, as in `masked`, and ends a run.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.layout import places_in
 from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.stencils import Stencil, Use, stencil_for, use_of
@@ -15,18 +18,50 @@ from ptxsim.codegen.translator import ways
 from ptxsim.codegen.unit import Unit
 from ptxsim.syntax.program import Block, Branch, Instruction, Jump, Return
 
+_FUNCTIONS, _RECORDS, _WHOLE = "functions", "records", "whole"
+"""The module's data: the functions that records call by their number, the records, where whole blocks begin there."""
+_WORD = 8
+
 
 class Outlined(Masked):
-    """The function `masked`, with calls in place of most instructions."""
+    """The function `masked`, with records in place of most instructions."""
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
         self.places: dict[str, int] = {}
+        self.functions: dict[str, int] = {}
+        self.words: list[int] = []
+        self.whole: dict[int, int] = {}
+        """number of a block that is nothing but records -> its run's first word"""
+        self.open = 0
+        """the first word of the run that is being written"""
+        self.written = 0
+        """its records until now"""
+        self.block_at = 0
+
+    def translate(self) -> str:
+        function = super().translate()
+        pointers = (f"ptr @{name}" for name in self.functions)
+        words = (constant("i64", word).text if not 0 <= word < 1 << 63 else str(word) for word in self.words)
+        starts = (_WORD * self.whole.get(block.index, 0) for block in self.kernel.blocks)
+        data = _data(_FUNCTIONS, "ptr", [*pointers]), _data(_RECORDS, "i64", [f"i64 {word}" for word in words])
+        return "\n".join([function, *data, _data(_WHOLE, "i64", [f"i64 {start}" for start in starts]), ""])
+
+    def write_blocks(self, entries: frozenset[int]) -> None:
+        super().write_blocks(entries)
+        self.label("records")
+        at = self.let("ptr", 0, f"getelementptr i64, ptr @{_WHOLE}, {self.lowest}")
+        self._run(self.load("i64", at))
+        self.br("dispatch")
+
+    def label_of(self, block: Block) -> str:
+        return "records" if block.index in self.whole else super().label_of(block)
 
     def start_block(self, block: Block) -> None:
         super().start_block(block)
         context = self.unit.context
         self.places, _ = places_in(block, self.kernel.registers, context.slots, context.pool)
+        self.block_at = len(self.lines)
 
     def slot(self, register: str, lanes: int = WARP) -> IRValue:
         if register in self.places and lanes == WARP:
@@ -34,54 +69,98 @@ class Outlined(Masked):
         return super().slot(register, lanes)
 
     def count_execution(self) -> None:
-        self.call("ws_enter", "void", self.counter_pointer(self.execution_cell), self.here)
+        self._record("ws_enter", _WORD * self.execution_cell)
 
     def leave_block(self, block: Block) -> None:
         match block.terminator:
             case Return() | Jump():
                 targets = block.successors or (L.EXITED,)
-                self.spend(self.count_terminator(block), *block.successors)
-                self.call("ws_go_on", "void", CONTEXT, self.here, constant("i32", targets[0]))
+                self._spend(self.count_terminator(block), block.successors)
+                self._record("ws_go_on", targets[0])
             case Branch() as branch:
-                line, (yes, no) = self.count_terminator(block), ways(branch)
-                self.spend(line, *block.successors)
+                line = self.count_terminator(block)
+                self._spend(line, block.successors)
                 cell = None if branch.instruction.added else self.cells(line, "divergent_branches")
-                counter = NULL if cell is None else self.counter_pointer(cell)
-                arms = constant("i32", yes), constant("i32", no)
-                self.call("ws_branch", "void", CONTEXT, self.here, self.slot(branch.guard.register), *arms, counter)
+                counter = L.NO_COUNTER if cell is None else _WORD * cell
+                self._record("ws_branch", self._place(branch.guard.register), *ways(branch), counter)
             case _:
+                self._end_run()
                 super().leave_block(block)
                 return
-        self.br("dispatch")
+        if self.lines[self.block_at :] == [f"{self.label_of(block)}:"]:
+            del self.lines[self.block_at :]
+            self.whole[block.index] = self._closed()
+        else:
+            self._end_run()
+            self.br("dispatch")
+
+    def _spend(self, line: int, targets: Sequence[int]) -> None:
+        if not all(target > self.block.index for target in targets):
+            self._end_run()
+        self.spend(line, *targets)
 
     def instruction(self, i: Instruction) -> None:
         use = use_of(self.unit, i)
         stencil = stencil_for(self.unit, use.form) if use is not None else None
         if use is not None and stencil is not None:
-            self._call(i, use, stencil)
+            self._use(i, use, stencil)
             return
+        self._end_run()
         super().instruction(i)
         for name in sorted(self.defined):
             self._blend(name)
         self.defined.clear()
 
-    def _call(self, i: Instruction, use: Use, stencil: Stencil) -> None:
+    def _use(self, i: Instruction, use: Use, stencil: Stencil) -> None:
         line, plan = i.source.line, self.unit.plan
         for which, name, factor in stencil.per_block:
             plan.scaled((self.execution_cell, self.lanes_cell)[which], name, line, factor)
-        slots = self.unit.context.slots
-        given = [self.places[name] if name in self.places else slots[name] for name in use.registers]
-        filled = [constant("i64", n) for n in (*given, *use.constants)]
-        filled += [constant("i64", displacement) for displacement in use.displacements]
-        filled += [constant("i32", self.unit.site(i, space, access)) for space, access in stencil.sites]
-        number_of = {"product": self.product_number, "sums": self.sums_number}
+        filled = [self._place(name) for name in use.registers]
+        filled += [*use.constants, *use.displacements]
+        filled += [self.unit.site(i, space, access) for space, access in stencil.sites]
+        number_of = {"product": self.unit.product_number, "sums": self.unit.sums_number}
         filled += [number_of[name](i) for name in stencil.numbers]
         if stencil.cell_count:
             first = plan.cell(stencil.cell_count)
             for cell, name in stencil.cells:
                 plan.named(first + cell, name, line)
-            filled.append(constant("i64", 8 * first))
+            filled.append(_WORD * first)
         self.stencils |= {**dict(stencil.library), stencil.name: stencil.text}
-        self.call(stencil.name, "void", CONTEXT, WORKER, self.here, *filled)
+        self._record(stencil.name, *filled)
         for name in i.written:
             self.known.pop((name, WARP), None)
+
+    def _place(self, register: str) -> int:
+        """Where a register is in the warp's context."""
+        return self.places[register] if register in self.places else self.unit.context.slots[register]
+
+    # -- records ----------------------------------------------------------------------------------------------------
+    def _record(self, function: str, *holes: int) -> None:
+        """A call of a function, as a part of the run that is being written."""
+        if not self.written:
+            self.open = len(self.words)
+            self.words.append(0)
+        if function not in self.functions:
+            self.functions[function] = len(self.functions)
+            self.declared[function] = f"declare void @{function}(ptr, ptr, i32, ptr)"
+        self.words += [self.functions[function] | (1 + len(holes)) << 32, *holes]
+        self.written += 1
+
+    def _closed(self) -> int:
+        """The first word of the run that is written now."""
+        self.words[self.open], self.written = self.written, 0
+        return self.open
+
+    def _end_run(self) -> None:
+        """Calls what was recorded: it comes before the code that is written next."""
+        if self.written:
+            self._run(constant("i64", _WORD * self._closed()))
+
+    def _run(self, at: IRValue) -> None:
+        run = self.let("ptr", 0, f"getelementptr i8, ptr @{_RECORDS}, {at}")
+        self.call("ws_run", "void", CONTEXT, WORKER, self.here, IRValue("ptr", f"@{_FUNCTIONS}"), run)
+
+
+def _data(name: str, type_: str, items: Sequence[str]) -> str:
+    """A constant array of the module's own."""
+    return f"@{name} = private constant [{len(items)} x {type_}] [{', '.join(items)}]"

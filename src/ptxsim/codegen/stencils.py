@@ -1,9 +1,9 @@
 """Instructions as functions that many kernels share.
 
 A *stencil* is what `masked` makes of one instruction, with holes in place of all that differs from one use to the
-next: the places of its registers, its constants, its displacement, the numbers of its sites and counters. They are
-parameters of a function, so that the same machine code serves every `fma.rn.f32` of every kernel: it is compiled once
-for a machine and kept in the compile cache. A kernel made of calls of them starts at once, and runs a few times slower.
+next: the places of its registers, its constants, its displacement, the numbers of its sites and counters. A record
+fills them (`runtime/control`), so that the same machine code serves every `fma.rn.f32` of every kernel: it is compiled
+once for a machine and kept in the compile cache. A kernel made of them starts at once, and runs a few times slower.
 
 Whatever makes a difference to the code but is no hole belongs to the stencil's key. What is not known here to be
 independent of the kernel around it has no stencil: it is translated in place.
@@ -12,14 +12,17 @@ independent of the kernel around it has no stencil: it is translated in place.
 from __future__ import annotations
 
 import hashlib
+import re
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ptxsim.adders import ORDERED
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import space_of
-from ptxsim.codegen.emit import CONTEXT, MASK, WARP, WORKER, IRValue, arg, module_text
+from ptxsim.codegen.emit import CONTEXT, MASK, WARP, IRValue, arg, module_text
 from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.runtime.control import HOLES, RECORDED
 from ptxsim.codegen.unit import CounterPlan, Options, Unit
 from ptxsim.codegen.values import LLVM_TYPE, VALUES
 from ptxsim.errors import UnsupportedInstruction
@@ -39,6 +42,7 @@ from ptxsim.syntax.program import (
     Sink,
     Special,
     Vector,
+    bytes_of,
     parts_of,
 )
 
@@ -148,6 +152,10 @@ class _Canon:
         return None
 
 
+_WORD = 8
+_MANY = 4
+"""Registers of a list that are moved by a loop over their places."""
+_NAME = re.compile(r"%\w+")
 _HOLE = "hole "
 """Begins the name of what stands for a constant that each use gives; no PTX text can spell it."""
 
@@ -273,8 +281,8 @@ def _lone(form: Form, setting: _Setting) -> Unit:
     )  # fmt: skip
 
 
-def _parameters(form: Form, stencil: Stencil) -> list[IRValue]:
-    """The parameters behind the warp's context, the worker and the active lanes: see `Use` and `Stencil`."""
+def _holes(form: Form, stencil: Stencil) -> list[IRValue]:
+    """What a record fills, a word each, in its order: see `Use` and `Stencil`."""
     found = [arg("i64", f"o{k}") for k in range(len(form.registers))]
     holes = sum(isinstance(part, Special) for o in form.operands for part in parts_of(o))
     found += [arg("i64", f"k{k}") for k in range(holes)]
@@ -282,6 +290,14 @@ def _parameters(form: Form, stencil: Stencil) -> list[IRValue]:
     found += [arg("i32", f"site{k}") for k in range(len(stencil.sites))]
     found += [arg("i64", name) for name in stencil.numbers]
     return [*found, arg("i64", "cells")] if stencil.cell_count else found
+
+
+def _read(holes: Iterable[tuple[int, IRValue]], named: Container[str]) -> Iterator[str]:
+    """What reads those holes of a record that are named, and not read by a loop."""
+    for k, hole in holes:
+        if hole.text in named:
+            yield f"{hole.text}.at = getelementptr i8, {HOLES}, i64 {_WORD * k}"
+            yield f"{hole.text} = load {hole.type}, ptr {hole.text}.at, align {_WORD}, !invariant.load !0"
 
 
 class _Writer(Masked):
@@ -294,6 +310,14 @@ class _Writer(Masked):
 
     def slot(self, register: str, lanes: int = WARP) -> IRValue:
         return self.offset(CONTEXT, arg("i64", f"o{register[1:]}"))
+
+    def places_of(self, registers: Sequence[Operand]) -> tuple[IRValue, bool] | None:
+        numbers = [int(r.name[1:]) for r in registers if isinstance(r, Register)]
+        types = {self.made_of.registers[n] for n in numbers}
+        is_list = len(numbers) == len(registers) >= _MANY and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
+        if not is_list or len(types) > 1 or bytes_of((type_ := types.pop()).rstrip("~")) != 4:
+            return None
+        return self.offset(HOLES, _WORD * numbers[0]), type_.endswith("~")
 
     def source(self, operand: Operand, type_: str, lanes: int) -> IRValue:
         if not isinstance(operand, Special):
@@ -331,7 +355,6 @@ class _Writer(Masked):
         for name in sorted(self.defined):
             self._blend(name)
         self.ret()
-        self.lines[1:1] = self.area_lines()
         plan, sites = self.unit.plan, self.unit.sites
         number = hashlib.sha256(f"{self.made_of} {self.setting}".encode()).hexdigest()[:24]
         made = Stencil(
@@ -340,6 +363,8 @@ class _Writer(Masked):
             tuple((cell - 2, name) for cell, name, _ in plan.direct), plan.size - 2,
             tuple((site.space, site.access) for site in sites), tuple(self.numbers), tuple(self.unit.library.items()),
         )  # fmt: skip
-        listed = ", ".join(map(str, (CONTEXT, WORKER, MASK, *_parameters(self.made_of, made))))
-        text = self.function(f"void @{made.name}({listed})")
+        named = set(_NAME.findall("\n".join(self.lines)))
+        read = _read(enumerate(_holes(self.made_of, made)), named)
+        self.lines[1:1] = [*self.area_lines(), *read]
+        text = self.function(f"void @{made.name}({', '.join(map(str, RECORDED))})")
         return replace(made, text=module_text([text, *self.unit.helpers.values()], self.declared, self.unit.helpers))

@@ -19,7 +19,15 @@ from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue,
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.tensor_frames import Group
-from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, move_rows, move_tile, turned_matrix
+from ptxsim.codegen.tensor_moves import (
+    ROW_BYTES,
+    Mode,
+    move_rows,
+    move_tile,
+    put_registers,
+    take_registers,
+    turned_matrix,
+)
 from ptxsim.codegen.tensor_products import (
     NARROW,
     WIDE,
@@ -40,6 +48,8 @@ from ptxsim.syntax.program import Address, Immediate, Instruction, Operand, Regi
 
 Either = Full | Masked
 """The function in which an instruction stands."""
+_USUAL = 32
+"""Bits of nearly all registers that hold parts of matrices."""
 MISSING_LANES, UNLIKE_OPERANDS = 0, 1
 """What a WARP_MATRIX hazard says, in its state."""
 
@@ -104,18 +114,27 @@ def registers_of(operand: Operand) -> tuple[Operand, ...]:
 
 def save_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Stores registers one after the other."""
+    places = t.places_of(registers) if bits == _USUAL else None
+    if places is not None:
+        where, canonical = places
+        t.call_library(take_registers(canonical=canonical), CONTEXT, where, constant("i64", len(registers)), area)
+        return
     for k, register in enumerate(registers):
         t.store(t.source(register, f"b{bits}", WARP), t.offset(area, k * WARP * bits // 8), align=64)
 
 
 def clear_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Zeros in their place."""
-    for k in range(len(registers)):
-        t.store(constant(f"i{bits}", 0, WARP), t.offset(area, k * WARP * bits // 8), align=64)
+    nbytes = len(registers) * WARP * bits // 8
+    t.call("llvm.memset.p0.i64", "void", area, constant("i8", 0), constant("i64", nbytes), IRValue("i1", "false"))
 
 
 def restore_lanes(t: Either, registers: tuple[Operand, ...], bits: int, area: IRValue) -> None:
     """Reads registers that lie one after the other."""
+    places = t.places_of(registers) if bits == _USUAL else None
+    if places is not None:
+        t.call_library(put_registers(), CONTEXT, t.active, places[0], constant("i64", len(registers)), area)
+        return
     for k, register in enumerate(registers):
         t.write(register, t.load(f"i{bits}", t.offset(area, k * WARP * bits // 8), WARP, align=64), Lanes())
 

@@ -126,6 +126,13 @@ class Translator(Builder):
         context = self.unit.context
         return self.offset(CONTEXT, (context.slots if lanes == WARP else context.scalars)[register])
 
+    def places_of(self, registers: Sequence[Operand]) -> tuple[IRValue, bool] | None:
+        """Words that say where registers of 32 bits are in the context, and whether they hold computed numbers.
+
+        None where there is no such list, so that each register has to be named.
+        """
+        return None
+
     def save(self, register: str, value: IRValue) -> None:
         """Stores a register: a scalar among the scalars, a vector in its slot; predicates are a bit per lane."""
         lanes = value.lanes
@@ -251,13 +258,11 @@ class Translator(Builder):
 
     def product_number(self, i: Instruction) -> IRValue:
         """The number of a product of a warpgroup, by which a listener is told of it."""
-        self.unit.products.append(i)
-        return constant("i64", len(self.unit.products) - 1)
+        return constant("i64", self.unit.product_number(i))
 
     def sums_number(self, i: Instruction) -> IRValue:
         """The number of the products whose sums an instruction may use too early."""
-        self.unit.sums.append(self.unit.early_uses[id(i)])
-        return constant("i64", len(self.unit.sums) - 1)
+        return constant("i64", self.unit.sums_number(i))
 
     # -- instructions ---------------------------------------------------------------------------------------------
     def instruction(self, i: Instruction) -> None:

@@ -211,6 +211,16 @@ class Unit:
         self.sites.append(AccessSite(instruction.source.line, space, access, instruction.source.calls))
         return len(self.sites) - 1
 
+    def product_number(self, i: Instruction) -> int:
+        """The number by which a listener is told of a product of a warpgroup."""
+        self.products.append(i)
+        return len(self.products) - 1
+
+    def sums_number(self, i: Instruction) -> int:
+        """The number of the products whose sums an instruction may use too early."""
+        self.sums.append(self.early_uses[id(i)])
+        return len(self.sums) - 1
+
 
 def thread_count(block: tuple[int, int, int]) -> int:
     return block[0] * block[1] * block[2]

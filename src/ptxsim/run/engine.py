@@ -24,6 +24,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
 from ptxsim.codegen.listing import lane_listing
 from ptxsim.codegen.translation import Options, translate
+from ptxsim.cores import available_threads
 from ptxsim.errors import LaunchError, MemoryLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
 from ptxsim.memory import Allocation, Memory
@@ -36,7 +37,7 @@ from ptxsim.run.printing import printed_text
 from ptxsim.run.shadows import accesses, hand_on, names_stored_to, new_shadow
 from ptxsim.run.snapshot import Snapshot
 from ptxsim.run.threads import in_threads, interruptible
-from ptxsim.run.worker import HostWorker, LaunchSetup, available_threads
+from ptxsim.run.worker import HostWorker, LaunchSetup
 from ptxsim.syntax.program import RESERVED, Kernel
 from ptxsim.tensormap import maps_in
 from ptxsim.texture import bound

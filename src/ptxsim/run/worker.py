@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from ptxsim import system
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import MASKED, Code, exact_function
 from ptxsim.errors import MemoryLimitExceeded
@@ -69,22 +65,6 @@ class LaunchSetup:
         """The variables in constant memory."""
         declared = self.code.translation.unit.kernel.module.globals
         return [a for name, a in self.variables.items() if declared[name].space == "const"]
-
-
-def available_threads() -> int:
-    """Cores to use: $WARPSCHOOL_THREADS, else by affinity and the cgroup's quota, where there is one."""
-    asked = os.environ.get("WARPSCHOOL_THREADS", "")
-    return max(1, int(asked)) if asked.isdecimal() else min(system.processors(), _quota())
-
-
-@cache
-def _quota() -> int:
-    """Whole cores that the cgroup of this process may use; read once, for each launch asks."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        return max(1, int(quota) // int(period))
-    except (OSError, ValueError):  # none, or "max"
-        return system.processors()
 
 
 class HostWorker:

@@ -225,7 +225,7 @@ def _reap() -> None:
 def load() -> None:
     """Import what checks need, and load NVRTC; nothing that depends on a course or a submission."""
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
-    importlib.import_module("ptxsim").prepare()  # what every kernel calls, in machine code
+    importlib.import_module("ptxsim").prepare()  # the helpers that kernels share, in machine code
     _import((*_LOADED, *plugins))
     importlib.import_module("warpschool.grading.runner").code_hash()
     with contextlib.suppress(CompilerMissing, OSError):  # a check then starts its own

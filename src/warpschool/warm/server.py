@@ -319,7 +319,7 @@ def main() -> None:
 
 
 def load() -> None:
-    """Import what checks need, and compile what every kernel calls."""
+    """Import what checks need, and compile the helpers that kernels share."""
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
     for name in (*_LOADED, *plugins):
         with contextlib.suppress(ImportError):  # in another version of a library; a fork then loads what it needs

@@ -46,13 +46,19 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 @cache
-def runtime_module() -> tuple[str, tuple[str, ...]]:
-    """IR text of the helpers that most kernels call, and their names."""
-    return _module((
-        memory.hazard, memory.find, memory.check_global, memory.check_shared, memory.count_global, memory.count_shared,
-        memory.count_constant, memory.permute, memory.match_any, memory.check_local, barriers.warp_sync, barriers.idle,
-        barriers.block_barrier, control.enter, control.go_on, control.branch, races.look_shared,
-        races.together_shared, races.together_global, races.race_shared, races.race_global, races.access_global,
-        races.access_shared, memory.gather, memory.gather_quads, memory.scatter, races.load_global,
-        races.store_global, asynchronous.async_tell,
-    ))  # fmt: skip
+def usual_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """The same for the helpers that most kernels call: in groups that take about as long to compile."""
+    groups: dict[str, tuple[RuntimeFunction, ...]] = {
+        "memory": (
+            memory.hazard, memory.find, memory.check_global, memory.check_shared, memory.count_global,
+            memory.count_shared, memory.count_constant, memory.permute, memory.match_any, memory.check_local,
+            memory.gather, memory.gather_quads, memory.scatter,
+        ),
+        "order": (
+            barriers.warp_sync, barriers.idle, barriers.block_barrier, control.run, control.enter, control.go_on,
+            control.branch, races.look_shared, races.together_shared, races.together_global, races.race_shared,
+            races.race_global, races.access_global, races.access_shared, races.load_global, races.store_global,
+            asynchronous.async_tell,
+        ),
+    }  # fmt: skip
+    return {group: _module(functions) for group, functions in groups.items()}
