@@ -130,7 +130,7 @@ def _first_launches_of_all() -> list[str]:
         "Processor time of first launches with nothing cached, by `benchmarks/first_launch.py`: the reference of every "
         "step at the case that its grader counts, with counters and checks, and long kernels. The compiler counts, "
         "and a kernel's [first tier](../design/simulator.md#code-at-once-and-code-that-is-fast) with all its stencils. "
-        f"Once for a machine {median(row['shared_s'] for row in rows):.1f} s come first, for the helpers that kernels share. "
+        f"Once for a machine {median(row['shared_s'] for row in rows):.1f} s come first, for what kernels share. "
         f"The machine's load before was {found['load_before']:.1f} on {found['cores']} cores ({found['cpu']}); of "
         f"{found['repeat']} runs the one with the least counts.",
         "",

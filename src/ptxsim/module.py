@@ -62,6 +62,7 @@ class Module:
         self.program = program
         self._placed: WeakKeyDictionary[Memory, dict[str, Allocation]] = WeakKeyDictionary()
         self._placing = threading.Lock()
+        self._sizes: dict[str, int] = {}
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -85,7 +86,9 @@ class Module:
 
     def instructions(self, entry: str) -> int:
         """How many instructions a kernel has with its calls inlined: what translating it costs grows with them."""
-        return inlined_size(self.program, self.program.functions[entry])
+        if entry not in self._sizes:
+            self._sizes[entry] = inlined_size(self.program, self.program.functions[entry])
+        return self._sizes[entry]
 
     def kernel(self, name: str, *, file: str = "") -> SimKernel:
         """A kernel to launch; `file` is what messages call its source.

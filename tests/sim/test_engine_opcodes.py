@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from ptxsim import Memory, parse
+from ptxsim.codegen import jit
 from warpschool.errors import UnsupportedInstruction
 
 from .opcode_cases import CASES, THREADS, inputs, module
@@ -67,3 +68,15 @@ def test_every_case_equals_silicon(first, how, parsed, recorded):
             wrong = differences(case, ours, theirs, kind)
             seen = [([hex(int(s[t])) for s in inputs(case)], hex(int(ours[t])), hex(int(theirs[t]))) for t in wrong[:3]]
             assert not len(wrong), f"{case.name}, result {k}: (sources, engine, {recorded['chip']}) = {seen}"
+
+
+def test_bf16_needs_no_routine_of_the_compilers(parsed, monkeypatch):
+    """Most machines have none: LLVM's own arithmetic of bf16, comparing included, calls `__truncsfbf2`."""
+    called: list[bytes] = []
+    monkeypatch.setattr(jit.cache, "load", lambda *key: None)
+    monkeypatch.setattr(jit, "_library", set())
+    monkeypatch.setattr(jit, "_require_routines", lambda code: called.extend(jit._ROUTINE.findall(code)))
+    numbers = [n for n, case in enumerate(CASES) if "bf16" in case.name and in_table(case)]
+    for number in numbers:
+        computed(parsed, number, "stencils")
+    assert len(numbers) > 40 and not called

@@ -13,6 +13,7 @@ import pytest
 from ptxsim import parse
 from ptxsim.codegen import host, jit
 from ptxsim.codegen.emit import Helper, arg, module_text
+from ptxsim.errors import UnsupportedInstruction
 from ptxsim.run import engine
 
 from .engine_launch import launch
@@ -38,6 +39,16 @@ def test_threads_compile_what_one_alone_does(level, no_cache):
     alone = [jit._machine(level).emit_object(llvm.parse_assembly(text)) for text in TEXTS]
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(lambda text: jit._object(text, level), TEXTS)) == alone
+
+
+def test_code_that_calls_what_is_not_there_is_refused(monkeypatch, no_cache):
+    """The linker leaves such a call, and all others of what it links at once, at address 0."""
+    text = "define i128 @f(i128 %x, i128 %y) {\n%z = sdiv i128 %x, %y\nret i128 %z\n}\n"
+    monkeypatch.setattr(jit.llvm, "address_of_symbol", lambda name: 4096 if name == "__divti3" else None)
+    assert jit._object(text)
+    monkeypatch.setattr(jit.llvm, "address_of_symbol", lambda name: None)
+    with pytest.raises(UnsupportedInstruction, match="__divti3"):
+        jit._object(text)
 
 
 def test_a_kernel_is_built_once_whoever_asks(monkeypatch):

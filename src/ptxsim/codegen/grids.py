@@ -71,6 +71,8 @@ def sums_in_order(products: Iterable[OuterProduct]) -> list[str]:
 
 def find_product(block: Block, offsets: Callable[[Instruction], Offsets | None]) -> OuterProduct | None:
     """The product that a block's multiply-adds are, if all its chains of sums are one."""
+    if sum(i.opcode == "fma" for i in block.instructions) < _LEAST_SUMS * _LEAST_STEPS:
+        return None
     chains = [[block.instructions[k] for k in chain] for chain in sum_chains(block.instructions)[0]]
     depths = {len(chain) for chain in chains}
     if len(chains) < _LEAST_SUMS or len(depths) != 1 or min(depths) < _LEAST_STEPS:

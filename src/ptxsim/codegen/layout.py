@@ -8,6 +8,7 @@ entries into translated code: the program counter of every lane and a slot for e
 from __future__ import annotations
 
 import ctypes
+import functools
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -423,6 +424,8 @@ class ContextLayout:
     slots: dict[str, int]
     frames: int
     pool: int
+    places: Mapping[int, dict[str, int]]
+    """number of a basic block -> places in `pool`"""
     local: int
     size: int
 
@@ -459,18 +462,21 @@ def context_layout(
         offset += _slot_bytes(kernel.registers[name])
     frames = -(-offset // 64) * 64
     pool = -(-(frames + frames_bytes) // 128) * 128
-    local = -(-max(places_in(b, kernel.registers, slots, pool)[1] for b in kernel.blocks) // 128) * 128
+    inner = {b.index: _places_in(b, kernel.registers, slots, pool) for b in kernel.blocks}
+    local = -(-max(end for _, end in inner.values()) // 128) * 128
+    places = {index: found for index, (found, _) in inner.items()}
     size = local + WARP * kernel.local_bytes
     # an odd number of cache lines: the contexts of a block's warps spread over the sets of the host's cache
-    return ContextLayout(scalars, slots, frames, pool, local, -(-size // 256) * 256 + 64)
+    return ContextLayout(scalars, slots, frames, pool, places, local, -(-size // 256) * 256 + 64)
 
 
+@functools.cache
 def _slot_bytes(type_: str) -> int:
     """Bytes of a register's place as a vector; predicates are a bit per lane."""
     return max(64, WARP * int(storage(type_)[1:]) // 8)
 
 
-def places_in(
+def _places_in(
     block: Block, types: Mapping[str, str], slots: Mapping[str, int], pool: int
 ) -> tuple[dict[str, int], int]:
     """Places from `pool` on for the registers of a block that have no slot, each as long as it is needed; their end."""

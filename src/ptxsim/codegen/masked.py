@@ -57,11 +57,10 @@ class Masked(Translator):
         pcs = self.load("i16", pcs_at(), WARP, align=64)
         lowest, mask = self._next(pcs)
         bits = self.mask_bits(mask)
-        self.emit(f"%now = bitcast i32 {bits.text} to i32")
         switch_at = len(self.lines)
         self.label("idle")
         verdict = self.call("ws_idle", "i32", WORKER, CONTEXT, constant("i32", int(self.unit.options.check)))
-        _, leave = self.new_label("again"), self.new_label("leave")
+        leave = self.new_label("leave")
         self.branch(self.icmp("eq", verdict, constant("i32", -1)), "dispatch", leave, then=leave)
         self.ret(verdict)
         self.mask, self.here, self.pcs, self.lowest = mask, bits, pcs, lowest

@@ -7,13 +7,12 @@ What has no stencil is translated in place, as in `masked`, and ends a run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
-from ptxsim.codegen.layout import places_in
 from ptxsim.codegen.masked import Masked
-from ptxsim.codegen.stencils import Stencil, Use, stencil_for, use_of
+from ptxsim.codegen.stencils import Form, Stencil, Use, stencil_for, use_of
 from ptxsim.codegen.translator import ways
 from ptxsim.codegen.unit import Unit
 from ptxsim.syntax.program import Block, Branch, Instruction, Jump, Return
@@ -28,7 +27,8 @@ class Outlined(Masked):
 
     def __init__(self, unit: Unit) -> None:
         super().__init__(unit)
-        self.places: dict[str, int] = {}
+        self.places: Mapping[str, int] = {}
+        self.forms: dict[Form, Stencil | None] = {}
         self.functions: dict[str, int] = {}
         self.words: list[int] = []
         self.whole: dict[int, int] = {}
@@ -59,8 +59,7 @@ class Outlined(Masked):
 
     def start_block(self, block: Block) -> None:
         super().start_block(block)
-        context = self.unit.context
-        self.places, _ = places_in(block, self.kernel.registers, context.slots, context.pool)
+        self.places = self.unit.context.places[block.index]
         self.block_at = len(self.lines)
 
     def slot(self, register: str, lanes: int = WARP) -> IRValue:
@@ -101,7 +100,7 @@ class Outlined(Masked):
 
     def instruction(self, i: Instruction) -> None:
         use = use_of(self.unit, i)
-        stencil = stencil_for(self.unit, use.form) if use is not None else None
+        stencil = self._stencil(use.form) if use is not None else None
         if use is not None and stencil is not None:
             self._use(i, use, stencil)
             return
@@ -110,6 +109,11 @@ class Outlined(Masked):
         for name in sorted(self.defined):
             self._blend(name)
         self.defined.clear()
+
+    def _stencil(self, form: Form) -> Stencil | None:
+        if form not in self.forms:
+            self.forms[form] = stencil_for(self.unit, form)
+        return self.forms[form]
 
     def _use(self, i: Instruction, use: Use, stencil: Stencil) -> None:
         line, plan = i.source.line, self.unit.plan

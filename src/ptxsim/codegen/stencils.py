@@ -181,8 +181,8 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
     operands = tuple(o for o in holed if o is not None)
     if len(operands) < len(holed):
         return None
-    types = tuple(unit.kernel.registers[n] + "~" * (n in unit.computed_floats) for n in canon.registers)
-    form = Form(i.full_name, operands, i.selectors, i.added, types)
+    types = tuple([unit.kernel.registers[n] + "~" * (n in unit.computed_floats) for n in canon.registers])
+    space = ""
     if is_access or i.opcode == "wmma":
         where = next((o for o in i.operands if isinstance(o, Address)), None)
         if where is None and is_access:
@@ -190,9 +190,9 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
         space = space_of(unit, i, where) if where is not None else ""
         if where is not None and not _is_simple(unit, i, space):
             return None
-        form = replace(form, space=space)
     flags = ("optimistic", unit.optimistic), ("waits", unit.waits), ("early", unit.early_uses if unit.followed else ())
-    form = replace(form, flags=tuple(name for name, ids in flags if id(i) in ids))
+    named = tuple([name for name, ids in flags if id(i) in ids])
+    form = Form(i.full_name, operands, i.selectors, i.added, types, space, named)
     return Use(form, tuple(canon.registers), tuple(canon.constants), tuple(canon.displacements))
 
 

@@ -74,7 +74,6 @@ _LONG, _LONG_CHECKED = 1_200, 600
 """PTX instructions above which registers live in memory between blocks: without and with checks. Such a kernel has more
 values than the host has registers, so that it runs no slower, and LLVM needs half the time."""
 
-_USUAL = 4
 _HEAVY = 1_200
 """Weight above which lanes that have parted run stencils."""
 
@@ -89,7 +88,7 @@ class Translation:
     read_roots: frozenset[str]
     instruction_count: int
     weight: int
-    """instructions, those with many registers (products of matrices) as several: what compiling takes follows it"""
+    """see `Kernel.weight`"""
     full_names: tuple[str, ...]
     """the functions that `full` is made of; none in outlined code"""
 
@@ -130,7 +129,7 @@ def translate(
     """
     known = _known(kernel, block, wide_grid)
     kernel = known.kernel
-    count = sum(len(b.instructions) for b in kernel.blocks)
+    count = kernel.instruction_count
     unit = replace(
         known, options=options, plan=CounterPlan(), sites=[], helpers={}, library={}, symbol_slots={}, products=[],
         sums=[],
@@ -152,12 +151,7 @@ def translate(
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
-    return Translation(ir, unit, *reached, count, weight_of(kernel), tuple(part.name for part in parts))
-
-
-def weight_of(kernel: Kernel) -> int:
-    """About how many usual instructions, of `_USUAL` registers each, a kernel's take as long to compile as."""
-    return sum(max(1, (len(i.read) + len(i.written)) // _USUAL) for b in kernel.blocks for i in b.instructions)
+    return Translation(ir, unit, *reached, count, kernel.weight, tuple(part.name for part in parts))
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

@@ -15,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 from ptxsim.codegen.jit import Code
-from ptxsim.codegen.translation import weight_of
 from ptxsim.codegen.unit import Options
 from ptxsim.syntax.program import Kernel
 
@@ -30,11 +29,7 @@ _PATIENCE = 1.0
 
 def is_long(kernel: Kernel) -> bool:
     """Whether stencils are worthwhile: others are compiled before anybody notices."""
-    return _instructions_of(kernel) > _SHORT
-
-
-def _instructions_of(kernel: Kernel) -> int:
-    return sum(len(b.instructions) for b in kernel.blocks)
+    return kernel.instruction_count > _SHORT
 
 
 class Promotion:
@@ -45,7 +40,7 @@ class Promotion:
 
     def __init__(self, kernel: Kernel, options: Options, compile_: Callable[[], Code]) -> None:
         each = _COMPILING_CHECKED_S if options.check else _COMPILING_S
-        self._patience_s = _PATIENCE * each * max(weight_of(kernel), _instructions_of(kernel))
+        self._patience_s = _PATIENCE * each * max(kernel.weight, kernel.instruction_count)
         self._compile = compile_
         self._spent_s = 0.0
         self._outcome: Future[Code] | None = None

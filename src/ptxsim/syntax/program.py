@@ -447,6 +447,10 @@ STACK, STACK_POINTER = "%stack@", "%sp@"
 """The call stack of a thread, a variable in local memory, and the register that points into it (`calls`)."""
 
 
+_USUAL = 4
+"""Registers that an instruction names as a rule."""
+
+
 @dataclass
 class Kernel:
     """An entry function ready for translation: calls inlined, blocks ordered, liveness known, variables laid out."""
@@ -470,6 +474,15 @@ class Kernel:
     """source lines where some path reads a register that nothing has written before"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
+
+    @cached_property
+    def instruction_count(self) -> int:
+        return sum(len(b.instructions) for b in self.blocks)
+
+    @cached_property
+    def weight(self) -> int:
+        """Instructions, those with many registers (products of matrices) as several: compiling time follows it."""
+        return sum(max(1, (len(i.read) + len(i.written)) // _USUAL) for b in self.blocks for i in b.instructions)
 
     def block_shared_bytes(self, dynamic: int) -> int:
         """A block's shared memory: static, and behind it, where its alignment wants it, `dynamic` bytes."""

@@ -37,7 +37,10 @@ LACKING = {
     "socket": "AF_UNIX send_fds recv_fds",
     "mmap": "MAP_PRIVATE MAP_ANONYMOUS MAP_SHARED MAP_NORESERVE PROT_READ PROT_WRITE",
 }  # fmt: skip
-NO_MODULES = ("fcntl", "resource", "termios", "pwd", "grp", "pty", "tty", "syslog")
+NO_MODULES = (
+    "fcntl", "resource", "termios", "pwd", "grp", "pty", "tty", "syslog",
+    "colorama",  # which pytest uses there if it is installed: it would talk to a console that is not played
+)  # fmt: skip
 
 REAL_SETRLIMIT, REAL_KILL, REAL_GROUP = resource.setrlimit, os.kill, os.killpg
 LIBC = ctypes.CDLL(None, use_errno=True)
