@@ -227,7 +227,9 @@ def load() -> None:
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
     importlib.import_module("ptxsim").prepare()  # the helpers that kernels share, in machine code
     _import((*_LOADED, *plugins))
-    importlib.import_module("warpschool.grading.runner").code_hash()
+    runner = importlib.import_module("warpschool.grading.runner")
+    runner.code_hash()
+    runner.keep_helpers()
     with contextlib.suppress(CompilerMissing, OSError):  # a check then starts its own
         _compilers.append(CompilerForks(find_toolchain()))
 

@@ -24,6 +24,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import ptxsim
 from ptxsim import cache, system
 from ptxsim.counters import VERSION as COUNTERS_VERSION
 from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
@@ -304,10 +305,25 @@ def _finished(job: str, environment: Mapping[str, str], wall_s: float, *, is_own
     """How the child ended that was given this job."""
     child = _in_warm_process(job, environment, wall_s) if is_own else None
     if child is None:
+        if is_own:
+            keep_helpers()
         child = run_isolated(CHILD, job, wall_s=wall_s, in_bubblewrap=False, environment=environment)
         if is_own:
             warm.start()  # for the next one
     return child
+
+
+def keep_helpers() -> None:
+    """Compile what kernels share, once on a machine, here where no submission has been.
+
+    Children read the user's cache and write nothing there: each would compile it anew for each source. A process that
+    waits for work has all of it in memory, and only says so.
+    """
+    key = cache.content_key("helpers", json.dumps(library_versions(), sort_keys=True))
+    if cache.writable_folder(_PREPARED) is None or cache.load(_PREPARED, key) is not None:
+        return
+    ptxsim.prepare()
+    cache.store(_PREPARED, key, {"what": "helpers"})
 
 
 def _in_warm_process(job: str, environment: Mapping[str, str], wall_s: float) -> Finished | None:

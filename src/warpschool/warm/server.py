@@ -325,7 +325,9 @@ def load() -> None:
         with contextlib.suppress(ImportError):  # in another version of a library; a fork then loads what it needs
             importlib.import_module(name)
     importlib.import_module("ptxsim").prepare()
-    importlib.import_module("warpschool.grading.runner").code_hash()
+    runner = importlib.import_module("warpschool.grading.runner")
+    runner.code_hash()
+    runner.keep_helpers()
     _keep_compiler()
     gc.collect()
     gc.freeze()  # a fork that collects garbage would touch, and so copy, every page

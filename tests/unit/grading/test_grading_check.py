@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -346,3 +347,18 @@ def test_check_cell_gives_no_number_when_the_grader_failed(step, monkeypatch):
     monkeypatch.chdir(Course.find().root)
     with pytest.raises(GradingError, match="ZeroDivisionError"):
         ws.check_cell(STEP, "Right answers", device="sim")
+
+
+def test_what_kernels_share_is_compiled_once_without_a_warm_process(tmp_path):
+    """Elsewhere than on Linux there is none, and a check's own folder serves its source alone."""
+    environment = os.environ | {"WARPSCHOOL_CACHE": str(tmp_path / "cache"), "WARPSCHOOL_WARM": "0"}
+    source = Course.find().step("lab00_first_kernels/01_saxpy").solution.read_text()
+    compiled = []
+    for n in range(2):
+        kernel = tmp_path / f"saxpy_{n}.cu"
+        kernel.write_text(f"{source}// {n}\n")
+        command = [sys.executable, "-P", "-m", "warpschool", "check", "lab00/01", "--kernel", str(kernel)]
+        assert ": AC" in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+        compiled.append({path.name for path in (tmp_path / "cache/checks").glob("*/object/*.json")})
+    shared = {path.name for path in (tmp_path / "cache/object").glob("*.json")}
+    assert len(shared) > 5 and compiled[0] and not shared & compiled[1]
