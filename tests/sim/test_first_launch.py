@@ -6,6 +6,9 @@ import functools
 
 import pytest
 
+from ptxsim import parse
+from ptxsim.codegen.translation import translate
+from ptxsim.codegen.unit import Options
 from ptxsim.run import tiers
 from warpschool.compile import compile_cuda
 
@@ -36,3 +39,13 @@ def test_long_kernels(kernel: LongKernel):
 
 def test_no_kernel_is_left_out():
     assert {path.stem for path in FOLDER.glob("*.cu")} == {kernel.name for kernel in KERNELS}
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_the_first_tier_is_mostly_data(kernel: LongKernel):
+    """Most of what a long kernel does is records; blocks of nothing else share one piece of code."""
+    body = parse(_ptx(kernel.source, f"{kernel.name}.cu")).kernel(kernel.name).body
+    made = translate(body, (*kernel.block, 1, 1)[:3], Options(parted=True, outlined=True))
+    code, _, data = made.ir.partition("@functions = ")
+    assert data and 3 * code.count("call void @ws_run(") < made.instruction_count
+    assert 3 * code.count("label %records") > len(made.unit.kernel.blocks)
