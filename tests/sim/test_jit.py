@@ -13,6 +13,7 @@ import pytest
 from ptxsim import parse
 from ptxsim.codegen import host, jit
 from ptxsim.codegen.emit import Helper, arg, module_text
+from ptxsim.codegen.runtime import rare_modules, usual_modules
 from ptxsim.errors import UnsupportedInstruction
 from ptxsim.run import engine
 
@@ -49,6 +50,15 @@ def test_code_that_calls_what_is_not_there_is_refused(monkeypatch, no_cache):
     monkeypatch.setattr(jit.llvm, "address_of_symbol", lambda name: None)
     with pytest.raises(UnsupportedInstruction, match="__divti3"):
         jit._object(text)
+
+
+def test_helpers_are_the_same_text_whatever_was_written_before(monkeypatch):
+    """Their machine code is found again in the cache by its text."""
+    before = usual_modules(), rare_modules()
+    monkeypatch.setitem(Helper.declarations, "ws_other", "declare void @ws_other()")
+    for modules in (usual_modules, rare_modules):
+        modules.cache_clear()
+    assert (usual_modules(), rare_modules()) == before
 
 
 def test_a_kernel_is_built_once_whoever_asks(monkeypatch):

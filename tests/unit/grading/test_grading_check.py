@@ -353,12 +353,14 @@ def test_what_kernels_share_is_compiled_once_without_a_warm_process(tmp_path):
     """Elsewhere than on Linux there is none, and a check's own folder serves its source alone."""
     environment = os.environ | {"WARPSCHOOL_CACHE": str(tmp_path / "cache"), "WARPSCHOOL_WARM": "0"}
     source = Course.find().step("lab00_first_kernels/01_saxpy").solution.read_text()
-    compiled = []
     for n in range(2):
         kernel = tmp_path / f"saxpy_{n}.cu"
         kernel.write_text(f"{source}// {n}\n")
         command = [sys.executable, "-P", "-m", "warpschool", "check", "lab00/01", "--kernel", str(kernel)]
         assert ": AC" in subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-        compiled.append({path.name for path in (tmp_path / "cache/checks").glob("*/object/*.json")})
-    shared = {path.name for path in (tmp_path / "cache/object").glob("*.json")}
-    assert len(shared) > 5 and compiled[0] and not shared & compiled[1]
+    shared, own = (
+        {path.name: path.stat().st_size for path in (tmp_path / "cache").glob(where)}
+        for where in ("object/*.json", "checks/*/object/*.json")
+    )
+    assert len(shared) > 5 and own and not shared.keys() & own.keys()
+    assert max(own.values()) < max(shared.values())  # the kernel's own code, and nothing that it shares

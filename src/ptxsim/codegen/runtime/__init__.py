@@ -7,6 +7,7 @@ calls these for the rest, so they favour exactness over speed.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cache
 
@@ -14,11 +15,15 @@ from ptxsim.codegen import floating
 from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
 from ptxsim.codegen.runtime import asynchronous, barriers, control, copies, heap, memory, races, textures
 
+_CALLED = re.compile(r"@([\w.]+)\(")
+
 
 def _module(functions: Iterable[RuntimeFunction]) -> tuple[str, tuple[str, ...]]:
-    """IR text and names of functions that are compiled together."""
+    """IR text and names of functions that are compiled together: the same text whatever was written before it."""
     texts = {name: text for function in functions for name, text in function.texts().items()}
-    return module_text(texts.values(), Helper.declarations, texts), tuple(texts)
+    called = {name for text in texts.values() for name in _CALLED.findall(text)}
+    declared = {name: text for name, text in Helper.declarations.items() if name in called}
+    return module_text(texts.values(), declared, texts), tuple(texts)
 
 
 @cache
