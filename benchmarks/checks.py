@@ -3,7 +3,7 @@
     python benchmarks/checks.py [--labs 7] [--repeat 3] [--write]
 
 Counted are user and system time of the command, its forks, the grading child and the compiler. A first check finds an
-empty cache but for the helpers that every kernel calls: it compiles and translates the kernel. The next one finds PTX
+empty cache but for the helpers that kernels share: it compiles and translates the kernel. The next one finds PTX
 and machine code there. Of `--repeat` runs the one with the least counts. Progress is told on stderr.
 """
 

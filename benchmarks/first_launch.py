@@ -5,8 +5,7 @@
 Counted are user and system time, of children too, from the source text to the end of the first run: NVRTC, translation,
 machine code, the launch itself, with counters and checks. A reference runs at the case that its grader counts. Each has
 a process and an empty cache of its own; the helpers that kernels share have been compiled there before, and are told
-apart.
-Progress is told on stderr.
+apart. Progress is told on stderr.
 """
 
 from __future__ import annotations

@@ -271,8 +271,12 @@ class Builder:
 
     def fcmp(self, predicate: str, x: IRValue, y: IRValue) -> IRValue:
         if x.type == "bfloat":  # by their bits: LLVM would round both of them again, by a routine that is not there
-            x, y = (self.bitcast(self.shl(self.resize(self.bitcast(z, "i16"), "i32"), 16), "float") for z in (x, y))
+            x, y = self.widened(x), self.widened(y)
         return self.let("i1", x.lanes, f"fcmp {predicate} {x.ir_type} {x.text}, {y.text}")
+
+    def widened(self, x: IRValue) -> IRValue:
+        """A bf16 as f32, by its bits: the host's conversions flush its subnormals."""
+        return self.bitcast(self.shl(self.resize(self.bitcast(x, "i16"), "i32"), 16), "float")
 
     def select(self, condition: IRValue, x: IRValue, y: IRValue) -> IRValue:
         if condition.lanes:

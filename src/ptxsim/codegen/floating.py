@@ -92,9 +92,9 @@ def negated(b: Builder, x: IRValue) -> IRValue:
 
 
 def widen(b: Builder, x: IRValue, type_: str) -> IRValue:
-    """x in a wider format. bf16 goes by bits: the host's conversions flush its subnormals."""
+    """x in a wider format."""
     if x.type == "bfloat":
-        x = b.bitcast(b.shl(b.resize(b.bitcast(x, "i16"), "i32"), 16), "float")
+        x = b.widened(x)
     return x if x.type == type_ else b.convert("fpext", x, type_)
 
 

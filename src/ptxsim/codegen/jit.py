@@ -86,14 +86,13 @@ _helpers: dict[str, llvm.ExecutionEngine] = {}
 
 def _load_helpers(ir: str) -> None:
     """Compiles the helpers that most kernels call, and the groups of rare ones that this one does."""
-    rare = (group for group, (_, names) in rare_modules().items() if any(f"@{name}(" in ir for name in names))
-    _load_groups([*usual_modules(), *rare])
+    _load_groups(group for group, (_, names) in rare_modules().items() if any(f"@{name}(" in ir for name in names))
 
 
-def _load_groups(wanted: Iterable[str]) -> None:
-    """Compiles helpers, once per process, and makes their names known to what is compiled after them."""
-    modules = usual_modules() | rare_modules()
-    fresh = {group: modules[group] for group in wanted if group not in _helpers}
+def _load_groups(rare: Iterable[str]) -> None:
+    """Compiles the usual helpers and some rare ones, once per process, and makes their names known to later code."""
+    modules = usual_modules() | {group: rare_modules()[group] for group in rare}
+    fresh = {group: module for group, module in modules.items() if group not in _helpers}
     if not fresh:
         return
     with _compilers() as compilers:
@@ -108,13 +107,13 @@ def _load_groups(wanted: Iterable[str]) -> None:
 def prepare() -> None:
     """Makes ready what first launches need: LLVM, and all helpers."""
     with _lock:
-        _load_groups([*usual_modules(), *rare_modules()])
+        _load_groups(rare_modules())
 
 
 def exact_function(name: str) -> int:
     """Address of a function of the exact race shadow."""
     with _lock:
-        _load_groups([*usual_modules(), "exact"])
+        _load_groups(["exact"])
         return _helpers["exact"].get_function_address(name)
 
 

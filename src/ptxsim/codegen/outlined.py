@@ -1,4 +1,4 @@
-"""`masked` as data: made in a twentieth of the time, for the first launches, and where lanes seldom part.
+"""`masked` as data: made in a fraction of the time, for the first launches, and where lanes seldom part.
 
 Every register has a place in the warp's context, where stencils find it; those that do not outlive their block share
 places. A use of a stencil is a record (`runtime/control`), and most blocks are nothing but a run of them, to their end.
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.runtime.control import WORD
 from ptxsim.codegen.stencils import Form, Stencil, Use, stencil_for, use_of
 from ptxsim.codegen.translator import ways
 from ptxsim.codegen.unit import Unit
@@ -19,7 +20,6 @@ from ptxsim.syntax.program import Block, Branch, Instruction, Jump, Return
 
 _FUNCTIONS, _RECORDS, _WHOLE = "functions", "records", "whole"
 """The module's data: the functions that records call by their number, the records, where whole blocks begin there."""
-_WORD = 8
 
 
 class Outlined(Masked):
@@ -43,7 +43,7 @@ class Outlined(Masked):
         function = super().translate()
         pointers = (f"ptr @{name}" for name in self.functions)
         words = (constant("i64", word).text if not 0 <= word < 1 << 63 else str(word) for word in self.words)
-        starts = (_WORD * self.whole.get(block.index, 0) for block in self.kernel.blocks)
+        starts = (WORD * self.whole.get(block.index, 0) for block in self.kernel.blocks)
         data = _data(_FUNCTIONS, "ptr", [*pointers]), _data(_RECORDS, "i64", [f"i64 {word}" for word in words])
         return "\n".join([function, *data, _data(_WHOLE, "i64", [f"i64 {start}" for start in starts]), ""])
 
@@ -68,7 +68,7 @@ class Outlined(Masked):
         return super().slot(register, lanes)
 
     def count_execution(self) -> None:
-        self._record("ws_enter", _WORD * self.execution_cell)
+        self._record("ws_enter", WORD * self.execution_cell)
 
     def leave_block(self, block: Block) -> None:
         match block.terminator:
@@ -80,7 +80,7 @@ class Outlined(Masked):
                 line = self.count_terminator(block)
                 self._spend(line, block.successors)
                 cell = None if branch.instruction.added else self.cells(line, "divergent_branches")
-                counter = L.NO_COUNTER if cell is None else _WORD * cell
+                counter = L.NO_COUNTER if cell is None else WORD * cell
                 self._record("ws_branch", self._place(branch.guard.register), *ways(branch), counter)
             case _:
                 self._end_run()
@@ -94,7 +94,7 @@ class Outlined(Masked):
             self.br("dispatch")
 
     def _spend(self, line: int, targets: Sequence[int]) -> None:
-        if not all(target > self.block.index for target in targets):
+        if self.leads_back(targets):
             self._end_run()
         self.spend(line, *targets)
 
@@ -128,7 +128,7 @@ class Outlined(Masked):
             first = plan.cell(stencil.cell_count)
             for cell, name in stencil.cells:
                 plan.named(first + cell, name, line)
-            filled.append(_WORD * first)
+            filled.append(WORD * first)
         self.stencils |= {**dict(stencil.library), stencil.name: stencil.text}
         self._record(stencil.name, *filled)
         for name in i.written:
@@ -158,7 +158,7 @@ class Outlined(Masked):
     def _end_run(self) -> None:
         """Calls what was recorded: it comes before the code that is written next."""
         if self.written:
-            self._run(constant("i64", _WORD * self._closed()))
+            self._run(constant("i64", WORD * self._closed()))
 
     def _run(self, at: IRValue) -> None:
         run = self.let("ptr", 0, f"getelementptr i8, ptr @{_RECORDS}, {at}")

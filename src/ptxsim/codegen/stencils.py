@@ -22,7 +22,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import space_of
 from ptxsim.codegen.emit import CONTEXT, MASK, WARP, IRValue, arg, module_text
 from ptxsim.codegen.masked import Masked
-from ptxsim.codegen.runtime.control import HOLES, RECORDED
+from ptxsim.codegen.runtime.control import HOLES, RECORDED, WORD
 from ptxsim.codegen.unit import CounterPlan, Options, Unit
 from ptxsim.codegen.values import LLVM_TYPE, VALUES
 from ptxsim.errors import UnsupportedInstruction
@@ -152,7 +152,6 @@ class _Canon:
         return None
 
 
-_WORD = 8
 _MANY = 4
 """Registers of a list that are moved by a loop over their places."""
 _NAME = re.compile(r"%\w+")
@@ -296,8 +295,8 @@ def _read(holes: Iterable[tuple[int, IRValue]], named: Container[str]) -> Iterat
     """What reads those holes of a record that are named, and not read by a loop."""
     for k, hole in holes:
         if hole.text in named:
-            yield f"{hole.text}.at = getelementptr i8, {HOLES}, i64 {_WORD * k}"
-            yield f"{hole.text} = load {hole.type}, ptr {hole.text}.at, align {_WORD}, !invariant.load !0"
+            yield f"{hole.text}.at = getelementptr i8, {HOLES}, i64 {WORD * k}"
+            yield f"{hole.text} = load {hole.type}, ptr {hole.text}.at, align {WORD}, !invariant.load !0"
 
 
 class _Writer(Masked):
@@ -317,7 +316,7 @@ class _Writer(Masked):
         is_list = len(numbers) == len(registers) >= _MANY and numbers == [*range(numbers[0], numbers[0] + len(numbers))]
         if not is_list or len(types) > 1 or bytes_of((type_ := types.pop()).rstrip("~")) != 4:
             return None
-        return self.offset(HOLES, _WORD * numbers[0]), type_.endswith("~")
+        return self.offset(HOLES, WORD * numbers[0]), type_.endswith("~")
 
     def source(self, operand: Operand, type_: str, lanes: int) -> IRValue:
         if not isinstance(operand, Special):

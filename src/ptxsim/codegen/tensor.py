@@ -18,16 +18,9 @@ from ptxsim.codegen.access import MemoryAccess, from_window, low_offset, report_
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.masked import Masked
+from ptxsim.codegen.register_lists import put_registers, take_registers
 from ptxsim.codegen.tensor_frames import Group
-from ptxsim.codegen.tensor_moves import (
-    ROW_BYTES,
-    Mode,
-    move_rows,
-    move_tile,
-    put_registers,
-    take_registers,
-    turned_matrix,
-)
+from ptxsim.codegen.tensor_moves import ROW_BYTES, Mode, move_rows, move_tile, turned_matrix
 from ptxsim.codegen.tensor_products import (
     NARROW,
     WIDE,

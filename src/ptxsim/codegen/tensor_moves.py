@@ -33,7 +33,6 @@ from ptxsim.codegen.emit import (
     i32,
     i64,
 )
-from ptxsim.codegen.nans import canonical_bits
 from ptxsim.codegen.shadow import ArrayLook, SharedLook
 from ptxsim.codegen.shared_memory import bank_conflicts
 from ptxsim.codegen.tensor_products import (
@@ -367,36 +366,6 @@ def turned_matrix(b: Builder, matrix: IRValue) -> IRValue:
     """An 8 x 8 matrix in a register, transposed."""
     turned = b.shuffle(b.bitcast(matrix, "i16", 64), [8 * (n % 8) + n // 8 for n in range(64)])
     return b.bitcast(turned, "i32", WARP)
-
-
-@cache
-def take_registers(*, canonical: bool) -> tuple[str, str]:
-    """(name, IR) of what reads registers of 32 bits: (context, places, count, target).
-
-    `places` are words, where in the context each of them is. `canonical`: NaNs as a GPU writes them.
-    """
-    b = library_function()
-    places, count, target = arg("ptr", "places"), arg(I64, "count"), arg("ptr", "target")
-    with b.loop(count) as k:
-        at = b.load(I64, b.offset(places, b.shl(k, 3)))
-        value = b.load(I32, b.offset(CONTEXT, at), WARP, align=64)
-        b.store(canonical_bits(b, value) if canonical else value, b.offset(target, b.shl(k, 7)), align=64)
-    b.ret()
-    return finished(b, f"ws_take_registers{'_canonical' * canonical}", CONTEXT, places, count, target)
-
-
-@cache
-def put_registers() -> tuple[str, str]:
-    """(name, IR) of what writes the lanes `mask` of registers of 32 bits: (context, mask, places, count, source)."""
-    b = library_function()
-    places, count, source = arg("ptr", "places"), arg(I64, "count"), arg("ptr", "source")
-    lanes = b.bits_mask(MASK)
-    with b.loop(count) as k:
-        slot = b.offset(CONTEXT, b.load(I64, b.offset(places, b.shl(k, 3))))
-        value = b.load(I32, b.offset(source, b.shl(k, 7)), WARP, align=64)
-        b.store(b.select(lanes, value, b.load(I32, slot, WARP, align=64)), slot, align=64)
-    b.ret()
-    return finished(b, "ws_put_registers", CONTEXT, MASK, places, count, source)
 
 
 @cache

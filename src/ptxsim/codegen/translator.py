@@ -12,7 +12,7 @@ and know nothing of the two that there are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -422,9 +422,13 @@ class Translator(Builder):
     def bump(self, cell: int, by: IRValue) -> None:
         self.increment(self.counter_pointer(cell), by)
 
+    def leads_back(self, targets: Iterable[int]) -> bool:
+        """Whether the current block ends a turn of a loop: one of these blocks is no later one."""
+        return any(target <= self.block.index for target in targets)
+
     def spend(self, line: int, *targets: int) -> None:
         """One loop iteration off the block's budget, if a target is behind; leaves when it is used up."""
-        if all(target > self.block.index for target in targets):
+        if not self.leads_back(targets):
             return
         at = self.offset(WORKER, L.field("budget"))
         left = self.add_const(self.load("i64", at), -1)

@@ -10,6 +10,8 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, I32, I64, MASK, WARP, WORKER, Helper, IRValue, arg, helper, i32, i64
 
 HOLES = arg("ptr", "holes")
+WORD = 8
+"""Bytes of a word of a record."""
 RECORDED = (CONTEXT, WORKER, MASK, HOLES)
 """Parameters of every function that a record calls."""
 _FUNCTIONS, _RUN = arg("ptr", "functions"), arg("ptr", "run")
@@ -18,17 +20,17 @@ _FUNCTIONS, _RUN = arg("ptr", "functions"), arg("ptr", "run")
 @helper("ws_run", "void", CONTEXT, WORKER, MASK, _FUNCTIONS, _RUN)
 def run(b: Helper, functions: IRValue, run: IRValue) -> None:
     """Calls what the records of a run say, one after the other."""
-    with b.carrying(b.load(I64, run), [b.offset(run, 8)]) as (_, at):
+    with b.carrying(b.load(I64, run), [b.offset(run, WORD)]) as (_, at):
         head = b.load(I64, at[0])
         number, words = b.and_const(head, (1 << 32) - 1), b.lshr(head, 32)
         function = b.load("ptr", b.offset(functions, b.shl(number, 3)))
-        listed = ", ".join(map(str, (CONTEXT, WORKER, MASK, b.offset(at[0], 8))))
+        listed = ", ".join(map(str, (CONTEXT, WORKER, MASK, b.offset(at[0], WORD))))
         b.emit(f"call void {function.text}({listed})")
         at[0] = b.offset(at[0], b.shl(words, 3))
 
 
 def _hole(b: Helper, holes: IRValue, number: int) -> IRValue:
-    return b.load(I64, b.offset(holes, 8 * number))
+    return b.load(I64, b.offset(holes, WORD * number))
 
 
 def _counter(b: Helper, at: IRValue) -> IRValue:
