@@ -23,12 +23,12 @@ from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
-from ptxsim.kernel.doubled import KINDS as DOUBLED, doubled as doubled_program
+from ptxsim.kernel.doubled import IN_KERNEL, KINDS as DOUBLED, doubled_kernel, doubled_program
 from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
-from ptxsim.syntax.program import FLOAT_TYPES, RESERVED, RESERVED_BYTES, WIDTH_BITS, Block, Param, PtxFile
+from ptxsim.syntax.program import FLOAT_TYPES, RESERVED, RESERVED_BYTES, WIDTH_BITS, Block, Kernel, Param, PtxFile
 
 if TYPE_CHECKING:
     from ptxsim.run.engine import Engine
@@ -148,10 +148,10 @@ def shared_limit(target: str) -> int:
 class SimKernel:
     """A kernel of a module. `body` has its basic blocks, registers, variables and sizes."""
 
-    def __init__(self, module: Module, name: str, *, file: str = "") -> None:
+    def __init__(self, module: Module, name: str, *, file: str = "", body: Kernel | None = None) -> None:
         self.module = module
         self.name = name
-        self.body = build_kernel(module.program, name)
+        self.body = body if body is not None else build_kernel(module.program, name)
         home = module.program.functions[name].home_file or 1
         self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
@@ -242,19 +242,23 @@ class SimKernel:
             raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, brief, stencils, compiled")
         if doubled and doubled not in DOUBLED:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
-        kernel = self._with(doubled) if doubled else self
+        kernel = self.doubled(doubled) if doubled else self
         return kernel.engine.launch(
             terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
             step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
             tier=tier, watch=watch, most_looks=most_looks,
         )  # fmt: skip
 
-    def _with(self, kind: str) -> SimKernel:
-        """The same kernel with everything of a kind doubled; made once."""
+    def doubled(self, kind: str) -> SimKernel:
+        """The same kernel with everything of a kind of `ptxsim.kernel.doubled.KINDS` doubled; made once."""
         with self._making:
             if kind not in self._doubled:
-                module = Module(doubled_program(self.module.program, kind))
-                self._doubled[kind] = SimKernel(module, self.name, file=self.file)
+                module, body = self.module, None
+                if kind in IN_KERNEL:
+                    body = doubled_kernel(self.body, kind)
+                else:
+                    module = Module(doubled_program(module.program, kind))
+                self._doubled[kind] = SimKernel(module, self.name, file=self.file, body=body)
             return self._doubled[kind]
 
     def listing(self, stage: str, block: Shape) -> str:

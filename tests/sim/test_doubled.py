@@ -7,8 +7,7 @@ import pytest
 
 from ptxsim import Memory, oracle, parse
 from ptxsim.errors import LaunchError
-from ptxsim.kernel.doubled import KINDS, doubled
-from ptxsim.syntax.parse import parse as parse_text
+from ptxsim.kernel.doubled import KINDS
 
 from . import engine_launch
 
@@ -62,8 +61,7 @@ def test_the_oracle_runs_the_same_program(name):
     program = parse(KERNEL.replace("BODY", body))
     memory = Memory()
     out = memory.allocate(128, "out")
-    module = type(program)(doubled(program.program, "products"))
-    oracle.run(module.kernel("k"), 1, 32, [out], memory)
+    oracle.run(program.kernel("k").doubled("products"), 1, 32, [out], memory)
     assert out.view().view(np.float32).tolist() == [twice[0]] * 16 + [twice[1]] * 16
 
 
@@ -73,6 +71,30 @@ def test_four_bytes_at_a_time():
     lanes = np.arange(32)
     for kind, wanted in (("", lanes**2 + lanes), ("dots", 2 * lanes**2 + lanes), ("products", lanes**2 + lanes)):
         assert engine_launch.launch(ptx, "k", 1, 32, out, doubled=kind).arrays[0].tolist() == wanted.tolist()
+
+
+PACKED = {
+    "f16x2": ("fma.rn.f16x2 %r1, %r2, %r2, %r3;", 0x4200_4000, 0x3C00_3C00, (0x4900_4500, 0x4CC0_4880)),
+    "bf16x2": ("fma.rn.bf16x2 %r1, %r2, %r2, %r3;", 0x4040_4000, 0x3F80_3F80, (0x4120_40A0, 0x4198_4110)),
+    "a product alone": ("mul.rn.f16x2 %r1, %r2, %r3;", 0x4200_4000, 0x4000_4000, (0x4600_4400, 0x4A00_4800)),
+}
+"""3 and 2 in the two halves, squared, and 1 added; and each of them times 2."""
+
+
+@pytest.mark.parametrize("tier", ["stencils", "compiled"])
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_products_count_twice(name, tier):
+    body, factors, more, (once, twice) = PACKED[name]
+    body = f"mov.b32 %r2, {factors}; mov.b32 %r3, {more}; {body} mov.b32 %f1, %r1;"
+    ptx, out = KERNEL.replace("BODY", body).replace("sm_80", "sm_90"), np.zeros(32, np.float32)
+    for kind, wanted in (("", once), ("packed products", twice), ("products", once)):
+        got = engine_launch.launch(ptx, "k", 1, 32, out, doubled=kind, tier=tier).arrays[0]
+        assert got.view(np.uint32).tolist() == [wanted] * 32
+        memory = Memory()
+        there = memory.allocate(128, "out")
+        kernel = parse(ptx).kernel("k")
+        oracle.run(kernel.doubled(kind) if kind else kernel, 1, 32, [there], memory)
+        assert there.view().view(np.uint32).tolist() == [wanted] * 32
 
 
 def test_a_copy_brings_zeros():
@@ -90,9 +112,9 @@ def test_another_kind_is_refused():
 
 
 def test_nothing_of_another_kind_changes():
-    program = parse_text(KERNEL.replace("BODY", CASES["fma"][0]))
+    kernel = parse(KERNEL.replace("BODY", CASES["fma"][0])).kernel("k")
     for kind in KINDS:
-        changed = doubled(program, kind).functions["k"].body != program.functions["k"].body
+        changed = [b.instructions for b in kernel.doubled(kind).blocks] != [b.instructions for b in kernel.blocks]
         assert changed is (kind == "products")
 
 

@@ -83,6 +83,20 @@ def test_no_bit_changes(kind, wide: bool, monkeypatch):
             assert ours.counters == {n: v for n, v in theirs.counters.items() if v} | {"blocks": 1}
 
 
+@pytest.mark.parametrize("tier", ["compiled", "stencils", "auto"])
+@pytest.mark.parametrize("kind", ["words of a thread side by side", "quads"])
+def test_its_products_count_twice(kind, tier):
+    """What is added by itself, 1 to the first column, does not."""
+    rng, (a, b, c, turns) = np.random.default_rng(3), _given(kind, 64)
+    given = (*(rng.integers(-4, 5, x.size).astype(np.float32) for x in (a, b)), c, turns)
+    once, twice = (
+        launch(_ptx(kind), "k", (1,), (64,), *given, tier=tier, doubled=doubled).arrays[2].reshape(-1, 4)
+        for doubled in ("", "products")
+    )
+    added = np.array([1, 0, 0, 0], np.float32)
+    assert (twice - added == 2 * (once - added)).all() and once.any()
+
+
 def _translated(kind: str, wide: bool):
     body = parse(_ptx(kind)).kernel("k").engine.kernel
     return translate(body, (64, 1, 1), Options(check=False, count=False), wide_vectors=wide)

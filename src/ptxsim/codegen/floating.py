@@ -26,7 +26,7 @@ from ptxsim.codegen.emit import (
     mangled,
 )
 from ptxsim.codegen.values import VALUES, ValueRow, bits_of, is_float, unsupported, value
-from ptxsim.syntax.program import Instruction
+from ptxsim.syntax.program import TWICE, Instruction
 
 _DIRECTED = ("rz", "rm", "rp")
 SMALLEST_NORMAL = {"float": 0x00800000, "half": 0x0400, "double": 0x0010000000000000, "bfloat": 0x0080}
@@ -264,9 +264,14 @@ def _narrow(b: Builder, op: str, x: IRValue, y: IRValue) -> IRValue:
     return narrow(b, b.binary(op, widen(b, x, "float"), widen(b, y, "float")), x.type)
 
 
+def _factors(b: Builder, i: Instruction, x: IRValue, *others: IRValue) -> tuple[IRValue, ...]:
+    """Operands as they are multiplied: where products count twice, the first factor does."""
+    return (_narrow(b, "fadd", x, x) if i.has(TWICE) else x, *others)
+
+
 def _arithmetic(op: str) -> FloatOp:
     def compute(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
-        x, y = inputs(b, i, x, y)
+        x, y = _factors(b, i, *inputs(b, i, x, y))
         return finish(b, i, _directed(b, i, x, y, op) if direction(i) else _narrow(b, op, x, y))
 
     return compute
@@ -280,7 +285,7 @@ def sub_float(b: Builder, i: Instruction, x: IRValue, y: IRValue) -> IRValue:
 
 
 def fma_float(b: Builder, i: Instruction, x: IRValue, y: IRValue, z: IRValue) -> IRValue:
-    x, y, z = inputs(b, i, x, y, z)
+    x, y, z = _factors(b, i, *inputs(b, i, x, y, z))
     mode = direction(i)
     if mode and x.type == "double":
         result = _of_double(b, i, "fma", x, y, z)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.codegen.chains import sum_chains
-from ptxsim.syntax.program import Block, Instruction, Kernel, Register
+from ptxsim.syntax.program import TWICE, Block, Instruction, Kernel, Register
 
 Names = tuple[str, ...]
 Offsets = tuple[int, ...]
@@ -97,7 +97,7 @@ def _pair(i: Instruction) -> frozenset[str]:
 def _stays(block: Block, chain: list[Instruction]) -> bool:
     """Whether a chain of plain multiply-adds begins and ends with one register, and nobody else sees the others."""
     first, inner = chain[0].operands[3], {i.written[0] for i in chain[:-1]}
-    plain = all(i.type == "f32" and i.has("rn") and not i.has("ftz") and not i.has("sat") for i in chain)
+    plain = all(i.type == "f32" and i.has("rn") and not {"ftz", "sat", TWICE} & {*i.modifiers} for i in chain)
     same = isinstance(first, Register) and first.name == chain[-1].written[0]
     return plain and same and inner.isdisjoint(block.live_out)
 

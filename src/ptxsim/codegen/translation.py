@@ -7,6 +7,8 @@ the plan that turns the counter array into named counters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -157,8 +159,21 @@ def translate(
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
     """What does not depend on the options: found out once for a block shape, as a unit to copy."""
     if (block, wide_grid) not in kernel.known:
-        kernel.known[block, wide_grid] = _find_out(kernel, block, wide_grid)
+        kernel.known[block, wide_grid] = (
+            _find_out(kernel, block, wide_grid) if kernel.like is None else _alike(*kernel.like, block, wide_grid)
+        )
     return kernel.known[block, wide_grid]
+
+
+def _alike(
+    origin: Kernel, change: Callable[[Instruction], Instruction], block: tuple[int, int, int], wide_grid: bool
+) -> Unit:
+    """What is known of a kernel that was made of another one; the products found there are not looked for again."""
+    known = _known(origin, block, wide_grid)
+    kernel = known.kernel.with_instructions(change)
+    analysis = copy(known.analysis)
+    analysis.kernel = kernel
+    return replace(known, kernel=kernel, analysis=analysis, grids={})
 
 
 def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

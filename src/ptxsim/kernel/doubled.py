@@ -1,4 +1,4 @@
-"""A program in which everything of one kind counts twice, to see whose results flow into what a kernel stores.
+"""A kernel in which everything of one kind counts twice, to see whose results flow into what it stores.
 
 Products (of single precision, of packed halves, of bytes, of tensor cores) are added twice: what is linear in them
 doubles. Asynchronous copies bring zeros. Everything else, addresses among it, stays as it is. Every tier and the oracle
@@ -10,16 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ptxsim.syntax.program import Function, Immediate, Instruction, Operand, PtxFile, Register, Vector
+from ptxsim.syntax.program import (
+    TWICE,
+    Function,
+    Immediate,
+    Instruction,
+    Kernel,
+    Operand,
+    PtxFile,
+    Register,
+    Vector,
+)
 
 _PREFIX = "%doubled "
 """Of registers that no PTX text can name: it has a space."""
 
 
-def doubled(program: PtxFile, kind: str) -> PtxFile:
-    """The program with everything of a kind of `KINDS` doubled. Raises KeyError for another kind."""
-    change = KINDS[kind]
+def doubled_program(program: PtxFile, kind: str) -> PtxFile:
+    """The program with everything of a kind of `IN_PROGRAM` doubled."""
+    change = IN_PROGRAM[kind]
     return replace(program, functions={name: _changed(f, change) for name, f in program.functions.items()})
+
+
+def doubled_kernel(kernel: Kernel, kind: str) -> Kernel:
+    """The kernel with everything of a kind of `IN_KERNEL` doubled; what is known of registers and addresses holds."""
+    change = IN_KERNEL[kind]
+    made = kernel.with_instructions(change)
+    made.like = kernel, change
+    return made
 
 
 def _changed(function: Function, change: _Change) -> Function:
@@ -63,22 +81,13 @@ def _again(i: Instruction, registers: _Registers) -> list[Instruction]:
     ]
 
 
-def _sum_with_itself(i: Instruction, registers: _Registers) -> list[Instruction]:
-    """d = a * b, added to itself."""
-    first = registers.like(i.operands[0])
-    return [
-        i.with_(operands=(first, *i.operands[1:])),
-        i.with_(opcode="add", operands=(i.operands[0], first, first)),
-    ]
+def _products(*types: str) -> Callable[[Instruction], Instruction]:
+    """What multiplies numbers of these types takes its first factor twice."""
 
-
-def _products(*types: str) -> _Change:
-    def change(i: Instruction, registers: _Registers) -> list[Instruction] | None:
-        if not i.types or i.type not in types:
-            return None
-        if i.opcode in ("fma", "mad"):
-            return _again(i, registers)
-        return _sum_with_itself(i, registers) if i.opcode == "mul" else None
+    def change(i: Instruction) -> Instruction:
+        if i.opcode not in ("fma", "mad", "mul") or not i.types or i.type not in types:
+            return i
+        return i.with_(modifiers=(*i.modifiers, TWICE))
 
     return change
 
@@ -100,11 +109,7 @@ def _copies(i: Instruction, registers: _Registers) -> list[Instruction] | None:
     return [i.with_(operands=(*i.operands[:3], Immediate(0), *i.operands[4:]))]
 
 
-KINDS: dict[str, _Change] = {
-    "products": _products("f32"),
-    "packed products": _products("f16x2", "bf16x2"),
-    "dots": _dots,
-    "tensor products": _tensor,
-    "copies": _copies,
-}
-
+IN_KERNEL = {"products": _products("f32"), "packed products": _products("f16x2", "bf16x2")}
+"""Kinds that put one instruction in the place of one, with the same registers."""
+IN_PROGRAM: dict[str, _Change] = {"dots": _dots, "tensor products": _tensor, "copies": _copies}
+KINDS = (*IN_KERNEL, *IN_PROGRAM)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ptxsim.oracle import exact
 from ptxsim.oracle.lanes import PACKED, canonical, first_of, operations, value
-from ptxsim.syntax.program import FLOAT_TYPES, Instruction, ResultPair
+from ptxsim.syntax.program import FLOAT_TYPES, TWICE, Instruction, ResultPair
 
 _SMALLEST_NORMAL = {"f16": 2.0**-14, "bf16": 2.0**-126, "f32": 2.0**-126, "f64": 2.0**-1022}
 _CARRIER = {"f16": np.float16, "bf16": np.float32, "f32": np.float32, "tf32": np.float32, "f64": np.float64}
@@ -94,6 +94,8 @@ def _rounded(i: Instruction, *xs: np.ndarray) -> np.ndarray:
     to_nearest, of_lane, to_odd = _ROUNDED[i.opcode]
     type_name, mode = element(i), first_of(i, "rn", "rz", "rm", "rp") or "rn"
     xs = _sources(i, *xs)
+    if i.has(TWICE):
+        xs = xs[0] + xs[0], *xs[1:]
     if mode == "rn" and type_name in _NATIVE:
         result = to_nearest(*xs)
     elif to_odd and type_name != "f64":

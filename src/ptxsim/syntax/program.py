@@ -142,6 +142,10 @@ class InstructionOrigin(Enum):
     """a call of the device heap's functions"""
 
 
+TWICE = "its first factor twice"
+"""A modifier of fma, mad and mul of floating-point types that no PTX text can spell; see `kernel.doubled`."""
+
+
 @lru_cache(maxsize=4096)
 def row_of(opcode: str, modifiers: tuple[str, ...]) -> Row:
     """What the table of instructions says of one in this variant."""
@@ -474,6 +478,16 @@ class Kernel:
     """source lines where some path reads a register that nothing has written before"""
     known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     """what translation has found out, by block shape"""
+    like: tuple[Kernel, Callable[[Instruction], Instruction]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+    """a kernel that this one was made of, instruction by instruction, with the same registers: what is known of that
+    one's registers and addresses holds here"""
+
+    def with_instructions(self, change: Callable[[Instruction], Instruction]) -> Kernel:
+        """The same kernel with every instruction changed."""
+        blocks = [replace(b, instructions=[change(i) for i in b.instructions]) for b in self.blocks]
+        return replace(self, blocks=blocks)
 
     @cached_property
     def instruction_count(self) -> int:

@@ -379,8 +379,9 @@ def _environment(threads: int, scratch: str, *, on_gpu: bool) -> dict[str, str]:
         key: value for key, value in os.environ.items()
         if key in kept or key.startswith("WARPSCHOOL_") or (on_gpu and not key.startswith("PYTEST_"))
     }  # fmt: skip
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # products to compare with are small, and its threads spin while idle
     if threads:
-        environment |= {"WARPSCHOOL_THREADS": str(threads), "OPENBLAS_NUM_THREADS": str(threads)}
+        environment["WARPSCHOOL_THREADS"] = str(threads)
     own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "NO_COLOR": "1", "TMPDIR": scratch}
     return environment | module_path() | own
 

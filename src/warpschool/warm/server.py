@@ -42,6 +42,7 @@ _LOADED = (
     "numpy.random", "rich.progress", "pytest", "email.parser", "pdb", "typer._adapters",
 )  # fmt: skip
 """Names and not imports: this room stands below those that it loads."""
+_BLAS = "OPENBLAS_NUM_THREADS"
 _SIGNALS = {INTERRUPT: signal.SIGINT, STOP: signal.SIGSTOP, CONTINUE: signal.SIGCONT}
 
 
@@ -320,10 +321,14 @@ def main() -> None:
 
 def load() -> None:
     """Import what checks need, and compile the helpers that kernels share."""
+    given = os.environ.get(_BLAS)
+    os.environ[_BLAS] = "1"  # as in every check; read once, by NumPy
     plugins = (f"_pytest.{name}" for name in importlib.import_module("_pytest.config").default_plugins)
     for name in (*_LOADED, *plugins):
         with contextlib.suppress(ImportError):  # in another version of a library; a fork then loads what it needs
             importlib.import_module(name)
+    os.environ.pop(_BLAS)
+    os.environ.update({_BLAS: given} if given is not None else {})
     importlib.import_module("ptxsim").prepare()
     runner = importlib.import_module("warpschool.grading.runner")
     runner.code_hash()
