@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 
 import pytest
 
 from ptxsim import parse
 from ptxsim.codegen.translation import translate
 from ptxsim.codegen.unit import Options
+from ptxsim.codegen.usual import usual_stencils
 from ptxsim.run import tiers
 from warpschool.compile import compile_cuda
 
 from .engine_launch import launch
 from .long_kernels import FOLDER, LongKernel, long_kernels
 
+DATA = Path(__file__).parent / "data"
 KERNELS = sorted(long_kernels(), key=lambda kernel: len(kernel.source))
 
 
@@ -46,6 +49,15 @@ def test_the_first_tier_is_mostly_data(kernel: LongKernel):
     """Most of what a long kernel does is records; blocks of nothing else share one piece of code."""
     body = parse(_ptx(kernel.source, f"{kernel.name}.cu")).kernel(kernel.name).body
     made = translate(body, (*kernel.block, 1, 1)[:3], Options(parted=True, outlined=True))
-    code, _, data = made.ir.partition("@functions = ")
-    assert data and 3 * code.count("call void @ws_run(") < made.instruction_count
-    assert 3 * code.count("label %records") > len(made.unit.kernel.blocks)
+    assert made.runs is not None and 3 * made.ir.count("call void @ws_run(") < made.instruction_count
+    assert 3 * made.ir.count("label %records") > len(made.unit.kernel.blocks) == made.runs.whole.size
+
+
+def test_usual_stencils_are_those_of_usual_kernels():
+    """A product by tiles needs few others; each of them is found by the name that a kernel gives it."""
+    usual = usual_stencils(wide_vectors=False)
+    body = parse((DATA / "probes.compute_80.ptx").read_text()).kernel("gemm_tiled16").body
+    made = translate(body, (16, 16, 1), Options(parted=True, outlined=True), wide_vectors=False)
+    own = {name for name in made.runs.functions if name.startswith("ws_stencil_")}
+    assert len(own - usual.keys()) < len(own) / 4
+    assert all(made.unit.library[name] == usual[name] for name in own & usual.keys())

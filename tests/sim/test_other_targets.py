@@ -15,7 +15,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import ptxsim
-from ptxsim.codegen import host
+from ptxsim.codegen import host, stencils
 from ptxsim.codegen.bulk_memory import reduction
 from ptxsim.codegen.emit import Helper, arg, module_text
 from ptxsim.codegen.floating import canonical_nan, fma_wide
@@ -52,6 +52,7 @@ def target(request, monkeypatch):
     """A target whose processor stands in the host's place."""
     monkeypatch.setattr(host, "features", lambda: AVX512 if request.param == "AVX-512" else {})
     monkeypatch.setattr(host, "has_halves", lambda: "ARM" in request.param)
+    monkeypatch.setattr(stencils, "_known", {})  # those of this processor
     return request.param
 
 

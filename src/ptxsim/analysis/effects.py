@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from ptxsim.isa import STRONG, AddressUse, Order, Pointer
@@ -119,10 +119,15 @@ def spin_heads(kernel: Kernel) -> frozenset[int]:
     In such a loop something that is read where others may write decides a branch: what an atomic, a volatile or relaxed
     load or a look at a barrier object gives, or with a fence in the loop any load.
     """
-    heads, uses = set(), _uses(kernel)
+    heads: set[int] = set()
+    orders = [frozenset(map(order_of, block.instructions)) for block in kernel.blocks]
+    uses = _uses(kernel) if any(_looks_or_fences(found) for found in orders) else {}
     for head, body in _loops(kernel):
+        found = frozenset[Order]().union(*(orders[k] for k in body))
+        if not _looks_or_fences(found):
+            continue
         inside = [i for k in body for i in kernel.blocks[k].instructions]
-        fenced = any(Order.FENCE in order_of(i) for i in inside)
+        fenced = any(Order.FENCE in order for order in found)
         looks = (i for i in inside if Order.WAITS in order_of(i) or (fenced and i.opcode == "ld"))
         names = reached((n for i in looks for n in i.written), lambda name: _computed(uses[name]))
         decides = {name for k in body if (name := _branched_on(kernel, k))}
@@ -130,6 +135,10 @@ def spin_heads(kernel: Kernel) -> frozenset[int]:
         if not decides.isdisjoint(names):
             heads.add(head)
     return frozenset(heads)
+
+
+def _looks_or_fences(orders: Iterable[Order]) -> bool:
+    return any(order & (Order.WAITS | Order.FENCE) for order in orders)
 
 
 def _loops(kernel: Kernel) -> Iterator[tuple[int, set[int]]]:
@@ -174,7 +183,7 @@ def granule_log2(kernel: Kernel, spaces: frozenset[str]) -> int:
 
 def _granule(i: Instruction, spaces: frozenset[str]) -> int:
     row = i.row
-    if row.accesses is not None and spaces.isdisjoint(i.spaces):
+    if row.accesses is not None and (not row.accesses or spaces.isdisjoint(i.spaces)):
         return 4
     if row.granule == "tile":
         return min(4, *(r.size for shared in (False, True) for r in tile(i).requests(shared)))
@@ -191,10 +200,11 @@ def _granule(i: Instruction, spaces: frozenset[str]) -> int:
 def pointer_roots(kernel: Kernel) -> dict[str, Roots]:
     """register -> roots, for every 64-bit register and for 32-bit shared-memory addresses."""
     roots: dict[str, Roots] = {}
+    pointing = [i for i in _instructions(kernel) if i.row.pointer is not Pointer.NOWHERE]
     changed = True
     while changed:
         changed = False
-        for i in _instructions(kernel):
+        for i in pointing:
             for name in i.written:
                 found = roots.get(name, NONE) | _result(kernel, i, name, roots)
                 if found != roots.get(name, NONE):
@@ -206,8 +216,6 @@ def pointer_roots(kernel: Kernel) -> dict[str, Roots]:
 def _result(kernel: Kernel, i: Instruction, name: str, roots: dict[str, Roots]) -> Roots:
     anywhere = UNKNOWN if WIDTH_BITS[kernel.registers[name]] == 64 else NONE
     match i.row.pointer:
-        case Pointer.NOWHERE:
-            return NONE
         case Pointer.ANYWHERE:
             return anywhere
         case Pointer.MEMORY:
@@ -255,6 +263,8 @@ def read_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
 def _reached(kernel: Kernel, roots: dict[str, Roots], wanted: Callable[[AddressUse], bool]) -> Roots:
     found: Roots = NONE
     for i in _instructions(kernel):
+        if i.row.accesses is not None and not i.row.accesses:
+            continue
         if is_bulk(i):
             found |= NONE if is_group(i) else _copied(kernel, i, roots, wanted)
             continue
@@ -325,12 +335,14 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
     Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
     Any other takes the value as data. The first look may stand before its loop: it asks the same place for the same.
     """
+    if not any(map(_may_wait, _instructions(kernel))):
+        return frozenset()
     uses, found = _uses(kernel), set[int]()
     looks: dict[tuple[tuple[str, ...], Operand], set[str]] = {}
     others: list[tuple[Instruction, set[str]]] = []
     for number, block in enumerate(kernel.blocks):
         for i in block.instructions:
-            if i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers):
+            if _may_wait(i):
                 names = reached(i.written, lambda name: _derived(kernel, name, uses[name]))
                 predicates = {n for n in names if kernel.registers[n] == "pred"}
                 data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
@@ -341,6 +353,10 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
                     others.append((i, predicates))
     first = (i for i, predicates in others if predicates & looks.get((i.modifiers, i.operands[-1]), set()))
     return frozenset(found | {id(i) for i in first})
+
+
+def _may_wait(i: Instruction) -> bool:
+    return i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers)
 
 
 def _computed(uses: list[Instruction]) -> list[str]:

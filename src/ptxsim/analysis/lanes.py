@@ -323,14 +323,16 @@ class LaneAnalysis:
         writers = [i for i in instructions if i.written]
         changes: dict[str, int] = {}
         """register -> when its pattern last changed"""
-        seen = [-1] * len(writers)
+        seen: dict[int, int] = {}
+        """id(instruction) -> when it was looked at last"""
         now, settled = 0, False
         while not settled:
             settled = True
-            for k, instruction in enumerate(writers):
-                if seen[k] >= 0 and all(changes.get(name, 0) <= seen[k] for name in instruction.read):
+            for instruction in writers:
+                last = seen.get(id(instruction), -1)
+                if last >= max((changes.get(name, 0) for name in instruction.read), default=0):
                     continue  # its sources are what they were
-                seen[k] = now
+                seen[id(instruction)] = now
                 result = self.result(instruction)
                 if result is None:
                     continue
@@ -338,6 +340,8 @@ class LaneAnalysis:
                     if self._join(name, result, growth):
                         now += 1
                         changes[name], settled = now, False
+            # nothing comes after VARYING
+            writers = [i for i in writers if any(self.patterns.get(name) is not VARYING for name in i.written)]
         self.guarded.clear()
         for instruction in instructions:
             self._record_guard(instruction)
@@ -415,11 +419,13 @@ class LaneAnalysis:
             case Likeness.OF_MASK:
                 mask = self.operand(instruction.operands[-1]) if "sync" in instruction.modifiers else UNIFORM
                 return None if mask is None else UNIFORM if mask.uniform else VARYING
-        sources = [self.operand(o) for o in instruction.sources]
-        known = [s for s in sources if s is not None]
-        if len(known) < len(sources):
-            return None
-        if not all(s.known for s in known):
+        known: list[Lanes] = []
+        for operand in instruction.sources:
+            source = self.patterns.get(operand.name) if type(operand) is Register else self.operand(operand)
+            if source is None:
+                return None
+            known.append(source)
+        if not all(s.offsets for s in known):
             return VARYING
         groups = max((s.groups for s in known), default=1)
         single = isinstance(instruction.result, Register)

@@ -149,8 +149,8 @@ class Full(Translator):
             self.execution_cell = self.unit.plan.cell()
             self.unit.plan.executions.append((block.index, self.execution_cell))
             self.bump(self.execution_cell, constant("i64", 1))
+        self.count_instructions(block)
         for self.position, i in enumerate(block.instructions):
-            self.count_instruction(i)
             if product and id(i) in product.instructions:
                 if i is product.last:
                     self._add_up(product)

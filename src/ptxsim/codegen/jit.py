@@ -12,12 +12,14 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import llvmlite.binding as llvm
+import numpy as np
 
 from ptxsim import cache, system
 from ptxsim.codegen import host
 from ptxsim.codegen.runtime import rare_modules, usual_modules
 from ptxsim.codegen.translation import Translation
-from ptxsim.codegen.unit import CounterPlan
+from ptxsim.codegen.unit import CounterPlan, Runs
+from ptxsim.codegen.usual import usual_stencils
 from ptxsim.cores import available_threads
 from ptxsim.errors import UnsupportedInstruction
 
@@ -105,9 +107,11 @@ def _load_groups(rare: Iterable[str]) -> None:
 
 
 def prepare() -> None:
-    """Makes ready what first launches need: LLVM, and all helpers."""
+    """Makes ready what first launches need: LLVM, all helpers, and the stencils that most kernels use."""
     with _lock:
         _load_groups(rare_modules())
+    with _compilers() as compilers:
+        _add_library(usual_stencils(wide_vectors=wide_vectors()), compilers)
 
 
 def exact_function(name: str) -> int:
@@ -137,18 +141,31 @@ class Code:
         self.run = _RUN(self._engines[0].get_function_address("run_blocks"))
         self.masked_plan: CounterPlan | None = None
         self.masked_address = 0
+        self.runs: tuple[np.ndarray, ...] | None = None
+        """what `masked` reads where it is outlined: addresses of functions, `Runs.words`, `Runs.whole`"""
         if translation.outlined:
             self.masked_plan = translation.unit.plan
             self.masked_address = self._engines[0].get_function_address("masked")
+            self.runs = _in_memory(translation.runs)
 
     def compile_masked(self) -> None:
         """Compiles the function for parted lanes, once."""
         with self._parting:
             if self.masked_plan is None:
-                ir, plan = self.translation.masked()
+                ir, plan, runs = self.translation.masked()
                 self._engines.append(_compiled(ir, self._masked_level, self.translation.unit.library))
                 self.masked_address = self._engines[1].get_function_address("masked")
+                self.runs = _in_memory(runs)
                 self.masked_plan = plan
+
+
+def _in_memory(runs: Runs | None) -> tuple[np.ndarray, ...] | None:
+    """The data of outlined code, once all that it calls is there."""
+    if runs is None:
+        return None
+    addresses = [llvm.address_of_symbol(name) for name in runs.functions]
+    assert all(addresses), [name for name, at in zip(runs.functions, addresses, strict=True) if not at]
+    return np.array(addresses, np.uint64), runs.words, runs.whole
 
 
 _library_lock = threading.Lock()

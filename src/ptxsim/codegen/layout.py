@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from ptxsim.limits import WARP
-from ptxsim.syntax.program import WIDTH_BITS, Block, Instruction, Kernel, WarpBarrier, registers_in
+from ptxsim.syntax.program import WIDTH_BITS, Block, Instruction, Kernel, WarpBarrier
 
 
 class BlockPart(ctypes.Structure):
@@ -154,6 +154,9 @@ class WorkerState(ctypes.Structure):
         ("print", ctypes.c_void_p),
         ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
         ("masked_counters", ctypes.c_void_p),  # u64 each
+        ("functions", ctypes.c_void_p),  # of outlined code: those that records call, by their number
+        ("runs", ctypes.c_void_p),  # the records
+        ("whole", ctypes.c_void_p),  # where the run of each block begins that is nothing but records
         ("wide", ctypes.c_void_p),  # wgmma: operands made ready, `Unit.wide_entries` for each warpgroup
         ("textures", ctypes.c_void_p),  # TextureRecord each, by the numbers of their handles
         ("texture_count", ctypes.c_uint64),
@@ -502,5 +505,4 @@ def _places_in(
 
 def _registers_of(i: Instruction) -> list[str]:
     """The registers that an instruction names, each once."""
-    names = [name for operand in i.operands for name in registers_in(operand)]
-    return list(dict.fromkeys([*names, i.guard.register] if i.guard else names))
+    return list(dict.fromkeys((*i.written, *i.read)))

@@ -7,7 +7,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants
 from ptxsim.codegen.tensor_frames import Group, ResidentFrames, spread
 from ptxsim.codegen.translator import Translator, is_block_barrier, ways
-from ptxsim.codegen.unit import Unit, lanes_of
+from ptxsim.codegen.unit import Runs, Unit, lanes_of
 from ptxsim.codegen.warp import require_member
 from ptxsim.syntax.program import Barrier, Block, Branch, Jump, Return, Switch, WarpBarrier
 
@@ -27,6 +27,11 @@ class Masked(Translator):
     @property
     def active(self) -> IRValue:
         return self.here
+
+    @property
+    def runs(self) -> Runs | None:
+        """What of it is no code but data."""
+        return None
 
     def get(self, register: str, lanes: int) -> IRValue:
         key = (register, WARP)
@@ -112,8 +117,8 @@ class Masked(Translator):
             self.unit.plan.executions.append((block.index, self.execution_cell))
             self.lanes_cell = self.execution_cell + 1
             self.count_execution()
+        self.count_instructions(block)
         for self.position, i in enumerate(block.instructions):
-            self.count_instruction(i)
             self.instruction(i)
         self.leave_block(block)
 

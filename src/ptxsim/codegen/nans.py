@@ -33,7 +33,7 @@ def computed_floats(kernel: Kernel) -> frozenset[str]:
             elif operands := passed_on(i):
                 copies += [(name, operands) for name in i.written]
             else:
-                found |= {name for name in i.written if kernel.registers[name] != "pred"}
+                found.update([name for name in i.written if kernel.registers[name] != "pred"])
     names = found.union(name for name, _ in copies) - others
     while mixed := names & {name for name, operands in copies if not all(_is_one(o, names) for o in operands)}:
         names -= mixed

@@ -7,7 +7,10 @@ What has no stencil is translated in place, as in `masked`, and ends a run.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
@@ -15,11 +18,10 @@ from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.runtime.control import WORD
 from ptxsim.codegen.stencils import Form, Stencil, Use, stencil_for, use_of
 from ptxsim.codegen.translator import ways
-from ptxsim.codegen.unit import Unit
+from ptxsim.codegen.unit import Runs, Unit
 from ptxsim.syntax.program import Block, Branch, Instruction, Jump, Return
 
-_FUNCTIONS, _RECORDS, _WHOLE = "functions", "records", "whole"
-"""The module's data: the functions that records call by their number, the records, where whole blocks begin there."""
+_BITS = (1 << 64) - 1
 
 
 class Outlined(Masked):
@@ -29,6 +31,8 @@ class Outlined(Masked):
         super().__init__(unit)
         self.places: Mapping[str, int] = {}
         self.forms: dict[Form, Stencil | None] = {}
+        self.uses: Counter[tuple[Stencil, int]] = Counter()
+        """of stencils that count, in the current block, by source line"""
         self.functions: dict[str, int] = {}
         self.words: list[int] = []
         self.whole: dict[int, int] = {}
@@ -39,19 +43,17 @@ class Outlined(Masked):
         """its records until now"""
         self.block_at = 0
 
-    def translate(self) -> str:
-        function = super().translate()
-        pointers = (f"ptr @{name}" for name in self.functions)
-        words = (constant("i64", word).text if not 0 <= word < 1 << 63 else str(word) for word in self.words)
-        starts = (WORD * self.whole.get(block.index, 0) for block in self.kernel.blocks)
-        data = _data(_FUNCTIONS, "ptr", [*pointers]), _data(_RECORDS, "i64", [f"i64 {word}" for word in words])
-        return "\n".join([function, *data, _data(_WHOLE, "i64", [f"i64 {start}" for start in starts]), ""])
+    @property
+    def runs(self) -> Runs:
+        starts = [WORD * self.whole.get(block.index, 0) for block in self.kernel.blocks]
+        words = [word & _BITS for word in self.words]
+        return Runs((*self.functions,), np.array(words, np.uint64), np.array(starts, np.uint64))
 
     def write_blocks(self, entries: frozenset[int]) -> None:
         super().write_blocks(entries)
         self.label("records")
-        at = self.let("ptr", 0, f"getelementptr i64, ptr @{_WHOLE}, {self.lowest}")
-        self._run(self.load("i64", at))
+        whole = self.field("whole", "ptr")
+        self._run(self.load("i64", self.let("ptr", 0, f"getelementptr i64, {whole}, {self.lowest}")))
         self.br("dispatch")
 
     def label_of(self, block: Block) -> str:
@@ -71,6 +73,10 @@ class Outlined(Masked):
         self._record("ws_enter", WORD * self.execution_cell)
 
     def leave_block(self, block: Block) -> None:
+        for (stencil, line), times in self.uses.items():
+            for which, name, factor in stencil.per_block:
+                self.unit.plan.scaled((self.execution_cell, self.lanes_cell)[which], name, line, times * factor)
+        self.uses.clear()
         match block.terminator:
             case Return() | Jump():
                 targets = block.successors or (L.EXITED,)
@@ -112,27 +118,30 @@ class Outlined(Masked):
 
     def _stencil(self, form: Form) -> Stencil | None:
         if form not in self.forms:
-            self.forms[form] = stencil_for(self.unit, form)
+            stencil = self.forms[form] = stencil_for(self.unit, form)
+            if stencil is not None:
+                self.stencils |= {**dict(stencil.library), stencil.name: stencil.text}
         return self.forms[form]
 
     def _use(self, i: Instruction, use: Use, stencil: Stencil) -> None:
         line, plan = i.source.line, self.unit.plan
-        for which, name, factor in stencil.per_block:
-            plan.scaled((self.execution_cell, self.lanes_cell)[which], name, line, factor)
+        if stencil.per_block:
+            self.uses[stencil, line] += 1
         filled = [self._place(name) for name in use.registers]
         filled += [*use.constants, *use.displacements]
         filled += [self.unit.site(i, space, access) for space, access in stencil.sites]
-        number_of = {"product": self.unit.product_number, "sums": self.unit.sums_number}
-        filled += [number_of[name](i) for name in stencil.numbers]
+        if stencil.numbers:
+            number_of = {"product": self.unit.product_number, "sums": self.unit.sums_number}
+            filled += [number_of[name](i) for name in stencil.numbers]
         if stencil.cell_count:
             first = plan.cell(stencil.cell_count)
             for cell, name in stencil.cells:
                 plan.named(first + cell, name, line)
             filled.append(WORD * first)
-        self.stencils |= {**dict(stencil.library), stencil.name: stencil.text}
         self._record(stencil.name, *filled)
-        for name in i.written:
-            self.known.pop((name, WARP), None)
+        if self.known:
+            for name in i.written:
+                self.known.pop((name, WARP), None)
 
     def _place(self, register: str) -> int:
         """Where a register is in the warp's context."""
@@ -146,7 +155,6 @@ class Outlined(Masked):
             self.words.append(0)
         if function not in self.functions:
             self.functions[function] = len(self.functions)
-            self.declared[function] = f"declare void @{function}(ptr, ptr, i32, ptr)"
         self.words += [self.functions[function] | (1 + len(holes)) << 32, *holes]
         self.written += 1
 
@@ -161,10 +169,5 @@ class Outlined(Masked):
             self._run(constant("i64", WORD * self._closed()))
 
     def _run(self, at: IRValue) -> None:
-        run = self.let("ptr", 0, f"getelementptr i8, ptr @{_RECORDS}, {at}")
-        self.call("ws_run", "void", CONTEXT, WORKER, self.here, IRValue("ptr", f"@{_FUNCTIONS}"), run)
-
-
-def _data(name: str, type_: str, items: Sequence[str]) -> str:
-    """A constant array of the module's own."""
-    return f"@{name} = private constant [{len(items)} x {type_}] [{', '.join(items)}]"
+        run = self.let("ptr", 0, f"getelementptr i8, {self.field('runs', 'ptr')}, {at}")
+        self.call("ws_run", "void", CONTEXT, WORKER, self.here, self.field("functions", "ptr"), run)

@@ -47,7 +47,7 @@ from ptxsim.syntax.program import (
 )
 
 _OPEN = frozenset({
-    "add", "sub", "mul", "mad", "fma", "and", "or", "xor", "setp", "selp", "mov", "min", "max",
+    "add", "sub", "mul", "mad", "fma", "and", "or", "xor", "shl", "shr", "setp", "selp", "mov", "min", "max",
 })  # fmt: skip
 """Instructions whose constants are holes: their handlers treat them like registers. Those of others are in the key."""
 _PLAIN = frozenset({"ld", "ldu", "st"})
@@ -62,9 +62,9 @@ _EXECUTIONS, _LANES = 0, 1
 """The first two cells of a stencil's own plan: how often its block runs, and for how many lanes."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Stencil:
-    """A function, and what each of its uses has to give and to count."""
+    """A function, and what each of its uses has to give and to count. `stencil_for` makes each once."""
 
     name: str
     text: str
@@ -81,9 +81,12 @@ class Stencil:
     """functions that it calls and that are compiled apart: (name, IR text)"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Form:
-    """What a stencil is made of: an instruction with its holes, and what of its kernel makes a difference."""
+    """What a stencil is made of: an instruction with its holes, and what of its kernel makes a difference.
+
+    `use_of` makes each once, so that they are compared, and found, by identity.
+    """
 
     name: str
     """opcode and modifiers"""
@@ -116,40 +119,53 @@ class Use:
 
 
 @dataclass
-class _Canon:
-    """Operands without what differs from use to use."""
+class _Holes:
+    """What of an instruction's operands differs from use to use, and what is left of them."""
 
     opens: bool
-    registers: list[str] = field(default_factory=list)
+    registers: dict[str, int] = field(default_factory=dict)
     constants: list[int] = field(default_factory=list)
     displacements: list[int] = field(default_factory=list)
 
-    def operand(self, o: Operand) -> Operand | None:
-        """The operand with its holes; None where it has no such form."""
+    def shape(self, o: Operand) -> object:
+        """What an operand is but for its holes, as something to compare; None where it has no such form."""
         match o:
             case Register(name):
-                if name not in self.registers:
-                    self.registers.append(name)
-                return Register(f"%{self.registers.index(name)}")
+                return self.registers.setdefault(name, len(self.registers))
             case Immediate(bits):
                 if not self.opens:
                     return o
                 self.constants.append(bits)
-                return Special(f"{_HOLE}{len(self.constants) - 1}")
+                return _HOLE
             case Vector(elements):
-                parts = [self.operand(e) for e in elements]
-                return Vector(tuple(p for p in parts if p is not None)) if None not in parts else None
+                parts = tuple([self.shape(e) for e in elements])
+                return None if None in parts else parts
             case ResultPair(first, second):
-                a, b = self.operand(first), self.operand(second)
-                return None if a is None or b is None else ResultPair(a, b)
-            case Address(Register() as base, offset, ()):
+                pair = self.shape(first), self.shape(second), ResultPair
+                return None if None in pair else pair
+            case Address(Register(name), offset, ()):
                 self.displacements.append(offset)
-                inner = self.operand(base)
-                assert isinstance(inner, Register)
-                return Address(inner, len(self.displacements) - 1)
+                return Address, self.registers.setdefault(name, len(self.registers))
             case Sink():
                 return o
         return None
+
+    def holed(self, o: Operand) -> Operand:
+        """An operand that has a shape, with its holes; to be asked in the order of the operands."""
+        match o:
+            case Register(name):
+                return Register(f"%{self.registers[name]}")
+            case Immediate() if self.opens:
+                self.constants.append(0)
+                return Special(f"{_HOLE}{len(self.constants) - 1}")
+            case Vector(elements):
+                return Vector(tuple([self.holed(e) for e in elements]))
+            case ResultPair(first, second):
+                return ResultPair(self.holed(first), self.holed(second))
+            case Address(Register(name)):
+                self.displacements.append(0)
+                return Address(Register(f"%{self.registers[name]}"), len(self.displacements) - 1)
+        return o
 
 
 _MANY = 4
@@ -175,12 +191,12 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
         return None
     if is_access and i.has("async"):
         return None
-    canon = _Canon(i.opcode in _OPEN)
-    holed = [canon.operand(o) for o in i.operands]
-    operands = tuple(o for o in holed if o is not None)
-    if len(operands) < len(holed):
+    holes = _Holes(i.opcode in _OPEN)
+    shapes = tuple([holes.shape(o) for o in i.operands])
+    if None in shapes:
         return None
-    types = tuple([unit.kernel.registers[n] + "~" * (n in unit.computed_floats) for n in canon.registers])
+    kinds = unit.register_kinds
+    types = tuple([kinds[n] for n in holes.registers])
     space = ""
     if is_access or i.opcode == "wmma":
         where = next((o for o in i.operands if isinstance(o, Address)), None)
@@ -189,10 +205,18 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
         space = space_of(unit, i, where) if where is not None else ""
         if where is not None and not _is_simple(unit, i, space):
             return None
-    flags = ("optimistic", unit.optimistic), ("waits", unit.waits), ("early", unit.early_uses if unit.followed else ())
-    named = tuple([name for name, ids in flags if id(i) in ids])
-    form = Form(i.full_name, operands, i.selectors, i.added, types, space, named)
-    return Use(form, tuple(canon.registers), tuple(canon.constants), tuple(canon.displacements))
+    flags: tuple[str, ...] = ()
+    if is_access or unit.followed:
+        early = unit.early_uses if unit.followed else ()
+        named = ("optimistic", unit.optimistic), ("waits", unit.waits), ("early", early)
+        flags = tuple([name for name, ids in named if id(i) in ids])
+    key = i.opcode, i.modifiers, i.selectors, i.added, shapes, types, space, flags
+    form = _forms.get(key)
+    if form is None:
+        again = replace(holes, constants=[], displacements=[])
+        operands = tuple([again.holed(o) for o in i.operands])
+        form = _forms[key] = Form(i.full_name, operands, i.selectors, i.added, types, space, flags)
+    return Use(form, tuple(holes.registers), tuple(holes.constants), tuple(holes.displacements))
 
 
 def _is_warp_wide(i: Instruction) -> bool:
@@ -237,6 +261,8 @@ def _setting(unit: Unit, form: Form) -> _Setting:
     )  # fmt: skip
 
 
+_forms: dict[object, Form] = {}
+"""All forms: none is there twice."""
 _known: dict[tuple[Form, _Setting], Stencil | None] = {}
 
 

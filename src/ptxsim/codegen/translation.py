@@ -51,7 +51,7 @@ from ptxsim.codegen.nans import computed_floats
 from ptxsim.codegen.outlined import Outlined
 from ptxsim.codegen.tensor_frames import find_frames, frames_bytes
 from ptxsim.codegen.translator import barrier_operands
-from ptxsim.codegen.unit import CounterPlan, Options, Unit, lanes_of, parts_of
+from ptxsim.codegen.unit import CounterPlan, Options, Runs, Unit, lanes_of, parts_of
 from ptxsim.errors import KernelTooLarge
 from ptxsim.isa import TEXTURE
 from ptxsim.kernel.liveness import live_before
@@ -93,14 +93,16 @@ class Translation:
     """see `Kernel.weight`"""
     full_names: tuple[str, ...]
     """the functions that `full` is made of; none in outlined code"""
+    runs: Runs | None
+    """the data of outlined code"""
 
     @property
     def outlined(self) -> bool:
         """Whether the IR has `masked` too, and nothing but that: its counters are the unit's plan."""
         return self.unit.options.outlined
 
-    def masked(self) -> tuple[str, CounterPlan]:
-        """IR of the function `masked` and the plan of its counters: written when a warp's lanes first part.
+    def masked(self) -> tuple[str, CounterPlan, Runs | None]:
+        """IR of the function `masked`, the plan of its counters, and its data: written when a warp's lanes first part.
 
         A heavy kernel's is made of stencils. They are compiled well, and compiled before; as one function LLVM would
         take ten times as long for it as for `full`, or make slow code.
@@ -109,7 +111,7 @@ class Translation:
         masked = Outlined(unit) if self.weight > _HEAVY else Masked(unit)
         text = masked.translate()
         unit.library.update(masked.stencils)
-        return module_text([text, *unit.helpers.values()], masked.declared, unit.helpers), unit.plan
+        return module_text([text, *unit.helpers.values()], masked.declared, unit.helpers), unit.plan, masked.runs
 
     @property
     def most_sites(self) -> int:
@@ -140,11 +142,13 @@ def translate(
     parts = parts_of(unit) if not options.outlined else []
     functions: list[str] = []
     declared: dict[str, str] = {}
+    runs: Runs | None = None
     if options.outlined:
         masked = Outlined(unit)
         functions.append(masked.translate())
         declared |= masked.declared
         unit.library.update(masked.stencils)
+        runs = masked.runs
     for part in parts:
         full = Full(unit, part)
         functions.append(full.translate())
@@ -153,7 +157,7 @@ def translate(
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)
     reached = written_roots(kernel, unit.pointers), read_roots(kernel, unit.pointers)
-    return Translation(ir, unit, *reached, count, kernel.weight, tuple(part.name for part in parts))
+    return Translation(ir, unit, *reached, count, kernel.weight, tuple(part.name for part in parts), runs)
 
 
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:

@@ -359,21 +359,31 @@ class Translator(Builder):
         else:
             plan.scaled(self.execution_cell, name, line, per_warp + WARP * per_lane)
 
-    def count_instruction(self, i: Instruction) -> None:
+    def count_instructions(self, block: Block) -> None:
+        """Counts what a block executes before its end, like instructions of a line together."""
+        if not self.unit.options.count:
+            return
+        alike: dict[object, list[Instruction]] = {}
+        for i in block.instructions:
+            alike.setdefault((i.opcode, i.modifiers, i.origin, i.source.line), []).append(i)
+        for some in alike.values():
+            if not some[0].has("red"):  # what only fetches what bar.red found: counted in front of it
+                self.count_instruction(some[0], len(some))
+
+    def count_instruction(self, i: Instruction, times: int = 1) -> None:
+        """Counts an instruction that a block executes several times."""
         if i.added:  # stands for a predicate: not an instruction of its own
             return
-        if i.has("red") and i in self.block.instructions:  # only fetches what bar.red found: counted in front of it
-            return
         line = i.source.line
-        self.count("warp_instructions", line, per_warp=1)
-        self.count("thread_instructions", line, per_lane=1)
-        self.count(f"instructions_{i.counted}", line, per_warp=1)
-        self.count(f"thread_instructions_{i.counted}", line, per_lane=1)
+        self.count("warp_instructions", line, per_warp=times)
+        self.count("thread_instructions", line, per_lane=times)
+        self.count(f"instructions_{i.counted}", line, per_warp=times)
+        self.count(f"thread_instructions_{i.counted}", line, per_lane=times)
         if i.row.tally_warps:
-            self.count(i.row.tally_warps, line, per_warp=1)
+            self.count(i.row.tally_warps, line, per_warp=times)
         name = i.row.tally.get(i.type) if i.types else None
         if name:
-            self.count(name, line, per_lane=1)
+            self.count(name, line, per_lane=times)
 
     def count_terminator(self, block: Block) -> int:
         """Counts what ends a block; its source line."""

@@ -82,6 +82,18 @@ class CounterPlan:
         return self._made
 
 
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Outlined code's data, as `runtime/control` reads it."""
+
+    functions: tuple[str, ...]
+    """those that records call, by their number"""
+    words: np.ndarray
+    """the records (uint64)"""
+    whole: np.ndarray
+    """for each block that is nothing but records, the byte at which its run begins among them (uint64)"""
+
+
 @dataclass(frozen=True)
 class Options:
     """What translated code does besides computing."""
@@ -170,6 +182,12 @@ class Unit:
     def grid_sums(self) -> frozenset[str]:
         """Registers that live in the warp's context because products add to them there."""
         return frozenset(name for grid in self.grids.values() for row in grid.sums for name in row)
+
+    @cached_property
+    def register_kinds(self) -> dict[str, str]:
+        """The type of each register; with a ~ where it holds a number that was computed."""
+        computed = self.computed_floats
+        return {name: f"{type_}~" if name in computed else type_ for name, type_ in self.kernel.registers.items()}
 
     @cached_property
     def entries(self) -> frozenset[int]:

@@ -320,6 +320,8 @@ class HostWorker:
         self.masked_counters = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
         self.struct.masked_counters = self.masked_counters.ctypes.data
         self.struct.masked = code.masked_address
+        if code.runs is not None:
+            self.struct.functions, self.struct.runs, self.struct.whole = (part.ctypes.data for part in code.runs)
 
     def _first_masked(self, context: int, worker: int) -> int:
         """Called by the driver when lanes part for the first time: compiles `masked`, then runs it."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from ptxsim.isa import BY_SPACE, BY_TYPE, HEAP_CALL, INSTRUCTIONS, UNKNOWN, Row
+from ptxsim.syntax.computed import computed
 
 WIDTH_BITS = {
     "pred": 1,
@@ -169,29 +170,29 @@ class Instruction:
     selectors: tuple[str, ...] = ()
     """For each operand of a video instruction, the part that is meant (`syntax.video`); empty where all are whole."""
 
-    @cached_property
+    @computed
     def row(self) -> Row:
         """What the table of instructions says of it."""
         if self.origin is InstructionOrigin.HEAP:
             return HEAP_CALL
         return row_of(self.opcode, self.modifiers)
 
-    @cached_property
+    @computed
     def full_name(self) -> str:
         """Opcode with modifiers, as written."""
         return ".".join((self.opcode, *self.modifiers))
 
-    @cached_property
+    @computed
     def types(self) -> tuple[str, ...]:
         """The modifiers that are types, in order: (destination, source) for cvt, else usually one."""
         return tuple(m for m in self.modifiers if m in WIDTH_BITS)
 
-    @cached_property
+    @computed
     def type(self) -> str:
         """The last type modifier: the type in which the sources are read."""
         return self.types[-1]
 
-    @cached_property
+    @computed
     def space(self) -> str:
         """The state space of a memory instruction; "generic" where none is written, "cluster" for shared::cluster."""
         if "shared::cluster" in self.modifiers:
@@ -220,19 +221,19 @@ class Instruction:
         """The operands that it reads: its destination too, where that is updated."""
         return self.operands if self.row.updates else self.sources
 
-    @cached_property
+    @computed
     def written(self) -> tuple[str, ...]:
         """Registers that it writes."""
         result = self.result
         return () if result is None else registers_in(result)
 
-    @cached_property
+    @computed
     def read(self) -> tuple[str, ...]:
         """Registers that it reads, its guard included."""
         guard = (self.guard.register,) if self.guard else ()
         return (*guard, *(name for operand in self.inputs for name in registers_in(operand)))
 
-    @cached_property
+    @computed
     def counted(self) -> str:
         """The class under which it is counted (`ptxsim.counters`)."""
         counted = self.row.counted
@@ -489,11 +490,11 @@ class Kernel:
         blocks = [replace(b, instructions=[change(i) for i in b.instructions]) for b in self.blocks]
         return replace(self, blocks=blocks)
 
-    @cached_property
+    @computed
     def instruction_count(self) -> int:
         return sum(len(b.instructions) for b in self.blocks)
 
-    @cached_property
+    @computed
     def weight(self) -> int:
         """Instructions, those with many registers (products of matrices) as several: compiling time follows it."""
         return sum(max(1, (len(i.read) + len(i.written)) // _USUAL) for b in self.blocks for i in b.instructions)

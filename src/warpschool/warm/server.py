@@ -230,10 +230,10 @@ class Server:
 
 
 def _spent_s(pid: int) -> float:
-    """Processor time that a child has used so far."""
+    """Processor time that a compiler and its forks have used so far: each of those compiles one source."""
     with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
         fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _keep_compiler() -> None:

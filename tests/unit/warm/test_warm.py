@@ -27,7 +27,7 @@ import pytest
 from warpschool.course import Course
 from warpschool.grading import cell, runner
 from warpschool.harness.source import find_source
-from warpschool.warm import client, place
+from warpschool.warm import client, place, server
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has a warm process")
 
@@ -507,7 +507,31 @@ def test_the_first_check_starts_it(own, solution):
     assert own.about["served"] == 2
 
 
+def test_it_has_one_thread(own):
+    """BLAS has one, too: forks would begin others, which spin beside products that are small."""
+    own.begin()
+    assert os.listdir(f"/proc/{own.process.pid}/task") == [str(own.process.pid)]
+
+
 # ---------------------------------------------------------------- the compiler that it lends
+
+
+def test_the_processor_time_of_its_forks_counts():
+    """A compilation is a fork of the compiler's."""
+    code = """
+        import os, time
+        if not (fork := os.fork()):
+            while time.process_time() < 0.4: pass
+            os._exit(0)
+        os.waitpid(fork, 0)
+        print("done", flush=True)
+        input()
+    """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as compiler:
+        assert compiler.stdout.readline() == "done\n"
+        assert server._spent_s(compiler.pid) >= 0.4
+        compiler.communicate("\n")
 
 
 def test_one_compiler_serves_check_after_check(shared, solution, tmp_path):
