@@ -47,12 +47,16 @@ def _all_targets():
     llvm.initialize_all_asmprinters()
 
 
+written: dict[str, dict] = {}
+"""target -> its stencils; this process has those of its own processor from other tests"""
+
+
 @pytest.fixture(params=TARGETS)
 def target(request, monkeypatch):
     """A target whose processor stands in the host's place."""
     monkeypatch.setattr(host, "features", lambda: AVX512 if request.param == "AVX-512" else {})
     monkeypatch.setattr(host, "has_halves", lambda: "ARM" in request.param)
-    monkeypatch.setattr(stencils, "_known", {})  # those of this processor
+    monkeypatch.setattr(stencils, "_known", written.setdefault(request.param, {}))
     return request.param
 
 
