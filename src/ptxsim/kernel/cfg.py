@@ -144,22 +144,22 @@ def _with_named_parameters(flat: Flat, parameters: set[str]) -> Flat:
 
     LLVM puts the address of a structure among the parameters into a register before it loads its fields.
     """
-    writes = Counter(name for i in flat.code if isinstance(i, Instruction) for name in i.written)
     held = {
         i.operands[0].name: i.operands[1]
         for i in flat.code
         if isinstance(i, Instruction) and i.opcode == "mov" and i.guard is None and isinstance(i.operands[0], Register)
         and isinstance(i.operands[1], Symbol) and i.operands[1].name in parameters
-        and writes[i.operands[0].name] == 1
     }  # fmt: skip
+    if not held:
+        return flat
+    writes = Counter(name for i in flat.code if isinstance(i, Instruction) for name in i.written)
+    held = {name: symbol for name, symbol in held.items() if writes[name] == 1}
 
     def named(operand: Operand) -> Operand:
         if isinstance(operand, Address) and isinstance(operand.base, Register) and operand.base.name in held:
             return replace(operand, base=held[operand.base.name])
         return operand
 
-    if not held:
-        return flat
     code = [
         i.with_(operands=tuple(map(named, i.operands)))
         if isinstance(i, Instruction) and i.opcode == "ld" and "param" in i.modifiers else i

@@ -102,6 +102,7 @@ class _Numbering:
         self.names: list[str] = []
         self.bit_of: dict[str, int] = {}
         self.masks: dict[int, int] = {}
+        self.sets: dict[int, frozenset[str]] = {}
 
     def bit(self, name: str) -> int:
         bit = self.bit_of.get(name)
@@ -137,9 +138,12 @@ class _Numbering:
         return use, kill
 
     def set_of(self, mask: int) -> frozenset[str]:
-        names, found = self.names, []
-        while mask:
-            low = mask & -mask
-            found.append(names[low.bit_length() - 1])
-            mask ^= low
-        return frozenset(found)
+        """The names of a mask's registers; what is live behind one block is mostly what is live in front of another."""
+        if mask not in self.sets:
+            names, found, left = self.names, [], mask
+            while left:
+                low = left & -left
+                found.append(names[low.bit_length() - 1])
+                left ^= low
+            self.sets[mask] = frozenset(found)
+        return self.sets[mask]

