@@ -19,12 +19,12 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import processor
 from judged import chosen_steps, keep
 from rich.console import Console
 from rich.progress import track
@@ -64,14 +64,10 @@ def tried(step: Step, mutant: Mutant) -> Tried:
 
 
 def _tried(step: Step, mutant: Mutant) -> Tried:
-    before = _spent_s()
+    before = processor.spent_s()
     result = KernelJob(step.name, mutant.source.encode()).run()
     executed = int(result.provenance.get("executed", 0))
-    return Tried(str(mutant), str(result.verdict), round(_spent_s() - before, 2), executed)
-
-
-def _spent_s() -> float:
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) + nursery.spent_s()
+    return Tried(str(mutant), str(result.verdict), round(processor.spent_s() - before, 2), executed)
 
 
 def chosen(step: Step, each: int) -> list[Mutant]:

@@ -28,16 +28,6 @@ sys.path.insert(0, str(ROOT))
 REFERENCES, LONG_KERNELS = "references", "long kernels"
 
 
-def _spent_s() -> float:
-    """Processor time of this process and of its children: of the compiler, too, which goes on waiting for work."""
-    ticks = 0
-    for children in Path("/proc/self/task").glob("*/children"):
-        for child in children.read_text().split():
-            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:13]))
-    return processor.spent_s() + ticks / os.sysconf("SC_CLK_TCK")
-
-
 def _run_reference(name: str) -> Callable[[], tuple[float, int]]:
     """What runs a reference once, the file's kernels one after the other: its seconds, and statements of PTX."""
     from warpschool.course import Course
@@ -55,10 +45,10 @@ def _run_reference(name: str) -> Callable[[], tuple[float, int]]:
             self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any],
             constants: Mapping[str, int] | None, **simulator: Any,
         ) -> RunResult:  # fmt: skip
-            began = _spent_s()
+            began = processor.spent_s()
             program = Program(contract, device="sim", constants=constants)
             program.run(sizes, arrays, **simulator)
-            ran.append((_spent_s() - began, program.module.ptx.count(";")))
+            ran.append((processor.spent_s() - began, program.module.ptx.count(";")))
             raise _Enough
 
     _, test = stated_criterion(step)
@@ -86,10 +76,10 @@ def _run_long_kernel(name: str) -> Callable[[], tuple[float, int]]:
     kernel = next(k for k in long_kernels() if k.name == name)
 
     def run() -> tuple[float, int]:
-        began = _spent_s()
+        began = processor.spent_s()
         ptx = compile_cuda(kernel.source, name=f"{name}.cu").ptx
         found = launch(ptx, name, kernel.grid, kernel.block, *kernel.arguments)
-        spent = _spent_s() - began
+        spent = processor.spent_s() - began
         kernel.verify(found.arrays)
         return spent, ptx.count(";")
 
@@ -101,9 +91,9 @@ def _measure_here(kind: str, name: str) -> dict[str, float]:
     import warpschool as ws
 
     ws.compile_cuda('extern "C" __global__ void before() {}')
-    before = _spent_s()
+    before = processor.spent_s()
     ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
-    shared = _spent_s() - before
+    shared = processor.spent_s() - before
     first, statements = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)()
     return {"shared_s": round(shared, 3), "first_s": round(first, 3), "ptx_statements": statements}
 

@@ -45,26 +45,22 @@ from warpschool.grading.verdicts import Verdict
 
 def tried(attack: Attack, seed: int) -> tuple[bool, float]:
     """Whether it got what is due to it, and processor time in s."""
-    before = _spent_s()
+    before = processor.spent_s()
     reference = Course.find().step(attack.step).solution
     source = attack.build().replace(b"{SECRET}", b"/etc/passwd").replace(b"{REFERENCE}", str(reference).encode())
     result = KernelJob(attack.step, source, seed=seed).run()
     holds = str(result.verdict) in attack.verdicts and (result.score == result.max_score) is (
         result.verdict is Verdict.AC
     )
-    return holds, _spent_s() - before
-
-
-def _spent_s() -> float:
-    return processor.spent_s() + nursery.spent_s()
+    return holds, processor.spent_s() - before
 
 
 def tried_cell(name: str, _seed: int) -> tuple[bool, float]:
     """The same of a student's cell in Python."""
-    before = _spent_s()
+    before = processor.spent_s()
     own, verdicts = hostile_cells.CELLS[name]
     holds = str(hostile_cells.checked(own).verdict) in verdicts.split()
-    return holds, _spent_s() - before
+    return holds, processor.spent_s() - before
 
 
 class Known:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import processor
 from judged import chosen_steps, keep
 from rich.console import Console
 from rich.progress import track
@@ -38,14 +38,10 @@ SECRET = "0123456789abcdef" * 2
 def cost(step: Step) -> dict[str, Any]:
     """Verdict, processor time in s, and what was counted of one check."""
     assert step.solution is not None
-    before = _spent_s()
+    before = processor.spent_s()
     result = KernelJob(step.name, step.solution.read_bytes(), secret=SECRET).run()
     counted = {name: int(result.provenance.get(name, 0)) for name in ("executed", "translated", "launches")}
-    return {"verdict": str(result.verdict), "cpu_s": round(_spent_s() - before, 1), **counted}
-
-
-def _spent_s() -> float:
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) + nursery.spent_s()
+    return {"verdict": str(result.verdict), "cpu_s": round(processor.spent_s() - before, 1), **counted}
 
 
 def main() -> None:

@@ -164,7 +164,8 @@ def _in_memory(runs: Runs | None) -> tuple[np.ndarray, ...] | None:
     if runs is None:
         return None
     addresses = [llvm.address_of_symbol(name) for name in runs.functions]
-    assert all(addresses), [name for name, at in zip(runs.functions, addresses, strict=True) if not at]
+    if None in addresses:
+        raise RuntimeError(f"{runs.functions[addresses.index(None)]} has no machine code")
     return np.array(addresses, np.uint64), runs.words, runs.whole
 
 

@@ -215,7 +215,8 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
     if form is None:
         again = replace(holes, constants=[], displacements=[])
         operands = tuple([again.holed(o) for o in i.operands])
-        form = _forms[key] = Form(i.full_name, operands, i.selectors, i.added, types, space, flags)
+        made = Form(i.full_name, operands, i.selectors, i.added, types, space, flags)
+        form = _forms.setdefault(key, made)  # another thread may have been quicker
     return Use(form, tuple(holes.registers), tuple(holes.constants), tuple(holes.displacements))
 
 

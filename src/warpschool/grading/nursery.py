@@ -58,9 +58,8 @@ _LOADED_FOR = {
 """What is imported when a module is asked for the first time: notebooks draw, checks of kernels do not."""
 _PR_SET_PDEATHSIG = 1
 _MOST_REQUEST, _MOST_FILES = 1 << 17, 32
-_WORDS = 3
-"""That a keeper tells: the number of its fork, its exit code, its processor time."""
-_used_s: list[float] = []
+_WORDS = 2
+"""That a keeper tells: the number of its fork, and its exit code."""
 
 
 class Nursery:
@@ -117,7 +116,6 @@ def _awaited(said: int, wall_s: float) -> int | None:
         if ready and not part:
             if len(words) < _WORDS:
                 return None
-            _used_s.append(float(words[2]))
             return int(words[1])
         if not ready:
             for number in words[:1]:
@@ -164,11 +162,6 @@ def close() -> None:
     """End what was opened, and the forks that are at work."""
     while _open:
         _open.pop().close()
-
-
-def spent_s() -> float:
-    """Processor time of all forks that have ended so far, with what they started."""
-    return sum(_used_s)
 
 
 def is_open(module: str) -> bool:
@@ -271,8 +264,7 @@ def _keep(request: dict[str, Any], files: list[int], above: int) -> NoReturn:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(pid, signal.SIGKILL)  # what it started; its number is not given away before the next line
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        used = os.times()
-        os.write(told, f"{code} {used.children_user + used.children_system:.3f}".encode())
+        os.write(told, str(code).encode())
     finally:
         os._exit(0)
 
