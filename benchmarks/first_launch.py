@@ -16,7 +16,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,32 @@ def _measure_here(kind: str, name: str) -> dict[str, float]:
     before = processor.spent_s()
     ws.RawModule(code='extern "C" __global__ void warm() {}', device="sim").get_function("warm")((1,), (1,), ())
     shared = processor.spent_s() - before
-    first, statements = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)()
-    return {"shared_s": round(shared, 3), "first_s": round(first, 3), "ptx_statements": statements}
+    run = (_run_reference if kind == REFERENCES else _run_long_kernel)(name)
+    with _compilations() as compiled_s:
+        first, statements = run()
+    return {
+        "shared_s": round(shared, 3), "first_s": round(first, 3), "compiler_s": round(sum(compiled_s), 3),
+        "ptx_statements": statements,
+    }  # fmt: skip
+
+
+@contextmanager
+def _compilations() -> Iterator[list[float]]:
+    """Processor time of each compilation of CUDA C++ until the end: of NVRTC."""
+    from warpschool.compile.processes import Compiler
+
+    plain, spent = Compiler.compile, list[float]()
+
+    def timed(self: Compiler, *request: Any) -> Any:
+        began = processor.spent_s()
+        try:
+            return plain(self, *request)
+        finally:
+            spent.append(processor.spent_s() - began)
+
+    Compiler.compile = timed  # type: ignore[method-assign]
+    yield spent
+    Compiler.compile = plain  # type: ignore[method-assign]
 
 
 def measure(kind: str, name: str, repeat: int) -> dict[str, float]:
