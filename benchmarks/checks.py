@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -67,20 +66,13 @@ class Bench:
 
     def check(self, step: Step, *, warm: bool) -> float:
         """Processor seconds of one check."""
-        before = _spent_s()
+        before = processor.spent_s()
         command = [sys.executable, "-m", "warpschool", "check", step.name, "--kernel", str(step.solution)]
         environment = self._environment if warm else self._environment | {place.SWITCH: "0"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{step}: {done.stdout}{done.stderr}")
-        return _spent_s() - before
-
-
-def _spent_s() -> float:
-    """Processor time of all that this script has started and of what the warm process has."""
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
-    (warm,) = client.reports()
-    return float(children.ru_utime + children.ru_stime + warm["cpu_s"])
+        return processor.spent_s() - before
 
 
 def measure(bench: Bench, step: Step, repeat: int) -> dict[str, float]:

@@ -421,7 +421,7 @@ class LaneAnalysis:
                 return None if mask is None else UNIFORM if mask.uniform else VARYING
         known: list[Lanes] = []
         for operand in instruction.sources:
-            source = self.patterns.get(operand.name) if type(operand) is Register else self.operand(operand)
+            source = self.operand(operand)
             if source is None:
                 return None
             known.append(source)

@@ -1,10 +1,12 @@
 """The stencils that most kernels use, made before anybody waits for them: by processes of which many others come.
 
-What they are was counted over the kernels of a course on matrix products, convolutions and attention. A stencil that is
+Arithmetic of whole numbers, addresses, predicates and f32; loads and stores; copies by cp.async. A stencil that is
 missing here is made when a kernel first needs it.
 """
 
 from __future__ import annotations
+
+import functools
 
 from ptxsim.codegen.translation import translate
 from ptxsim.codegen.unit import Options
@@ -61,6 +63,7 @@ _COPIES = """
 _TEXTS = (_COMPUTING + _MEMORY, _MEMORY + _COPIES)
 
 
+@functools.cache
 def usual_stencils(*, wide_vectors: bool) -> dict[str, str]:
     """IR text of functions by name, with counters and checks; this process need not write them again."""
     found: dict[str, str] = {}
