@@ -11,7 +11,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WARP, WORKER, Helper, IRValue, arg, constant, constants, i32, i64, report, tell_async
+from ptxsim.codegen.abreast import warps_abreast
+from ptxsim.codegen.emit import (
+    NULL,
+    WARP,
+    WORKER,
+    Helper,
+    IRValue,
+    arg,
+    constant,
+    constants,
+    i32,
+    i64,
+    report,
+    tell_async,
+)
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
 from ptxsim.codegen.turns import Turns
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
@@ -98,6 +112,11 @@ class Warps:
     """address of the first warp's context"""
     count: int
 
+    @property
+    def abreast(self) -> int:
+        """How many warps run at once where a part has a function for that."""
+        return warps_abreast(self.unit)
+
     def context(self, b: Helper, warp: IRValue) -> IRValue:
         return b.offset(self.contexts, b.mul(warp, i64(self.unit.context.size)))
 
@@ -108,6 +127,15 @@ class Warps:
             for e in part.entries:
                 chosen = b.select(b.icmp("eq", entry, i32(e)), IRValue("ptr", f"@{part.name}"), chosen)
         return chosen
+
+    def several(self, b: Helper, entry: IRValue) -> IRValue | None:
+        """What runs several warps from block `entry` at once: null where nothing does, None where no part has that."""
+        parts = [part for part in self.parts if part.abreast]
+        chosen = NULL
+        for part in parts:
+            here = b.icmp("eq", entry, i32(part.entries[0]))
+            chosen = b.select(here, IRValue("ptr", f"@{part.abreast}"), chosen)
+        return chosen if parts else None
 
 
 def _block_barrier(b: Helper, unit: Unit) -> None:
@@ -169,7 +197,7 @@ class _Last:
 
 def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
     """The loop over the warps, which goes to `differs` at the first that does something else than the one before."""
-    function = warps.function(b, entry)
+    function, several = warps.function(b, entry), warps.several(b, entry)
     before = b.label_now
     head, following, done = b.new_label("warp"), b.new_label("next"), b.new_label("done")
     b.br(head, then=head)
@@ -177,14 +205,15 @@ def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
     phis_at = len(b.lines)
     b.lines += ["", "", ""]
     warp, context, previous = IRValue("i64", index), IRValue("ptr", position), IRValue("i32", earlier)
-    b.emit(f"%lockstep_result = call i32 {function.text}({context}, {WORKER}, {entry})")
-    result = IRValue("i32", "%lockstep_result")
+
+    result, ran = _one_or_several(b, warps, warp, context, function, several, entry)
     code = b.lshr(result, 16)
     ordinary = b.is_any(code, L.AT_BARRIER, L.DONE)
     same = b.icmp("eq", result, previous)
     is_first = b.icmp("eq", warp, i64(0))
     b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True, then=following)
-    next_warp, next_context = b.add_const(warp, 1), b.offset(context, warps.unit.context.size)
+    next_warp = b.add(warp, ran)
+    next_context = b.offset(context, b.mul(ran, i64(warps.unit.context.size)))
     b.branch(b.icmp("ult", next_warp, i64(warps.count)), head, done)
     b.lines[phis_at] = f"{index} = phi i64 [0, %{before}], [{next_warp.text}, %{following}]"
     b.lines[phis_at + 1] = (
@@ -193,6 +222,24 @@ def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
     b.lines[phis_at + 2] = f"{earlier} = phi i32 [-1, %{before}], [{result.text}, %{following}]"
     b.label(done)
     return _Last(warp, result, code, previous, ordinary)
+
+
+def _one_or_several(
+    b: Helper, warps: Warps, warp: IRValue, context: IRValue, one: IRValue, several: IRValue | None, entry: IRValue
+) -> tuple[IRValue, IRValue]:
+    """Runs a warp, or as many as run abreast if there are that many more; what they did, and how many they were."""
+    arguments = f"({context}, {WORKER}, {entry})"
+    call_one = f"call i32 {one.text}{arguments}"
+    if several is None:
+        return b.let("i32", 0, call_one), i64(1)
+    abreast, alone, ran = b.new_label("abreast"), b.new_label("alone"), b.new_label("ran")
+    enough = b.icmp("ule", b.add_const(warp, warps.abreast), i64(warps.count))
+    b.branch(b.and_(b.icmp("ne", several, NULL), enough), abreast, alone, then=abreast)
+    together = b.let("i32", 0, f"call i32 {several.text}{arguments}")
+    b.br(ran, then=alone)
+    single = b.let("i32", 0, call_one)
+    b.br(ran, then=ran)
+    return b.phi((together, abreast), (single, alone)), b.phi((i64(warps.abreast), abreast), (i64(1), alone))
 
 
 def _write_down(b: Helper, warps: Warps, last: _Last, entry: IRValue) -> None:

@@ -48,6 +48,7 @@ class Full(Translator):
         self.condition: Condition | None = None
         """of its branch, if a few numbers may decide it"""
         self.frames = ResidentFrames(self, unit.frames)
+        self.where_needed = _where_needed(unit.kernel.blocks, part)
 
     def get(self, register: str, lanes: int) -> IRValue:
         key = (register, lanes)
@@ -95,7 +96,9 @@ class Full(Translator):
         return IRValue("ptr", f'%"R{register}"')
 
     def _in_context(self, register: str) -> bool:
-        return register in self.unit.grid_sums or (self.unit.long and register in self.unit.context.slots)
+        """Whether a register has no home but its place in the context."""
+        in_place = self.unit.long or register in self.where_needed
+        return register in self.unit.grid_sums or (in_place and register in self.unit.context.slots)
 
     def loads_factors(self, a: MemoryAccess, offsets: tuple[int, ...], place: IRValue) -> bool:
         return self.loops is not None and self.loops.load(a, offsets, place)
@@ -327,6 +330,40 @@ def _mentioned(blocks: list[Block]) -> set[str]:
     live = (names for block in blocks for names in (block.live_in, block.live_out))
     named = (names for block in blocks for i in block.instructions for names in (i.written, i.read))
     return set().union(*live, *named)
+
+
+def _where_needed(blocks: list[Block], part: FullPart) -> set[str]:
+    """Registers that `full` takes from the context where it needs them: never written here, and read in no loop.
+
+    Were they loaded where the warp enters, the host would keep many of them in memory of its own until then.
+    """
+    once = _outside_loops(blocks, part)
+    busy = {name for k in part.blocks for i in blocks[k].executed for name in i.written}
+    busy |= {name for k in part.blocks if k not in once for i in blocks[k].executed for name in i.read}
+    return {name for k in part.blocks for name in blocks[k].live_in} - busy
+
+
+def _outside_loops(blocks: list[Block], part: FullPart) -> set[int]:
+    """Blocks that a warp comes to once at most: those before the first loop, and those behind the last."""
+    ends = {k for k in part.blocks if isinstance(blocks[k].terminator, Barrier)}
+    following = {k: [*dict.fromkeys(blocks[k].successors)] if k not in ends else [] for k in part.blocks}
+    preceding: dict[int, list[int]] = {k: [] for k in part.blocks}
+    for k, targets in following.items():
+        for target in targets:
+            preceding[target].append(k)
+    return _ahead_of_loops(following, preceding) | _ahead_of_loops(preceding, following)
+
+
+def _ahead_of_loops(following: dict[int, list[int]], preceding: dict[int, list[int]]) -> set[int]:
+    missing = {k: len(before) for k, before in preceding.items()}
+    ready, found = [k for k, count in missing.items() if not count], set[int]()
+    while ready:
+        found.add(k := ready.pop())
+        for target in following[k]:
+            missing[target] -= 1
+            if not missing[target]:
+                ready.append(target)
+    return found
 
 
 def _unsaved(blocks: list[Block], part: FullPart) -> tuple[dict[int, set[str]], dict[int, set[str]]]:

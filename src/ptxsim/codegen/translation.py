@@ -41,6 +41,7 @@ from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     warp,
     warpgroup,
 )
+from ptxsim.codegen.abreast import abreast
 from ptxsim.codegen.driver import write_driver
 from ptxsim.codegen.emit import module_text
 from ptxsim.codegen.full import Full
@@ -149,10 +150,13 @@ def translate(
         declared |= masked.declared
         unit.library.update(masked.stencils)
         runs = masked.runs
-    for part in parts:
+    for k, part in enumerate(parts):
         full = Full(unit, part)
         functions.append(full.translate())
         declared |= full.declared
+        if several := abreast(unit, part, functions[-1]):
+            functions.append(several)
+            parts[k] = replace(part, abreast=f"{part.name}_abreast")
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)

@@ -258,6 +258,8 @@ class FullPart:
     name: str
     entries: tuple[int, ...]
     blocks: tuple[int, ...]
+    abreast: str = ""
+    """the function that does the same for several warps at once, where there is one"""
 
 
 _MOST_SPLIT = 800

@@ -27,12 +27,16 @@ _MOST_IDLE = 8
 """Threads that are kept: their stacks take address space."""
 
 
-class Task(threading.Event):
-    """Work that a thread has been given; the event is its end. A signal interrupts the main thread's waiting."""
+class Task:
+    """Work that a thread has been given. A signal interrupts the main thread's waiting for its end.
+
+    The thread holds a lock meanwhile. An Event takes three, which small launches would notice.
+    """
 
     def __init__(self, work: Callable[[], object]) -> None:
-        super().__init__()
         self._work: Callable[[], object] | None = work
+        self._going_on = threading.Lock()
+        self._going_on.acquire()
 
     def run(self) -> None:
         """Does the work; an exception ends the thread and is printed, as everywhere."""
@@ -41,7 +45,14 @@ class Task(threading.Event):
         try:
             work()
         finally:
-            self.set()
+            self._going_on.release()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Waits for the end of the work, so many seconds at most; whether it has ended."""
+        ended = self._going_on.acquire(timeout=-1 if timeout is None else timeout)
+        if ended:
+            self._going_on.release()
+        return ended
 
 
 def _serve(tasks: SimpleQueue[Task]) -> None:
@@ -141,7 +152,7 @@ def in_threads(
             work(worker)
         for task in tasks:
             if cut_short is None:
-                system.wait(task)
+                system.wait(task.wait)
             while cut_short is not None and not task.wait(_POLL_S):
                 if cut_short():
                     _stop(workers, tasks, math.inf)
@@ -175,5 +186,5 @@ def interruptible(work: Callable[[], T]) -> T:
         except BaseException as error:  # raised again where it was waited for
             outcome.set_exception(error)
 
-    system.wait(start([run])[0])
+    system.wait(start([run])[0].wait)
     return outcome.result()

@@ -16,7 +16,6 @@ from contextlib import suppress
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # threading and subprocess take milliseconds to import, which a compiler's child need not wait for
     import subprocess
-    import threading
     from collections.abc import Callable, Mapping, Sequence
     from typing import IO, Any, NoReturn
 
@@ -166,9 +165,9 @@ def around_fork(take: Callable[[], object], give: Callable[[], object]) -> None:
     os.register_at_fork(before=take, after_in_parent=give, after_in_child=give)
 
 
-def wait(event: threading.Event) -> None:
-    """Wait for an event; Ctrl-C ends the waiting."""
-    event.wait()
+def wait(ended: Callable[[float | None], bool]) -> None:
+    """Wait by a method that waits some seconds at most, or forever; Ctrl-C ends the waiting."""
+    ended(None)
 
 
 # ---------------------------------------------------------------- files

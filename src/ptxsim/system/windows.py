@@ -213,9 +213,9 @@ def around_fork(take: Callable[[], object], give: Callable[[], object]) -> None:
     """Have locks taken before a fork and given back behind it: there are none."""
 
 
-def wait(event: threading.Event) -> None:
-    """Wait for an event; Ctrl-C ends the waiting."""
-    while not event.wait(_LOOK_S):
+def wait(ended: Callable[[float | None], bool]) -> None:
+    """Wait by a method that waits some seconds at most, or forever; Ctrl-C ends the waiting."""
+    while not ended(_LOOK_S):
         pass
 
 

@@ -95,7 +95,7 @@ def files() -> None:
 def waiting() -> None:
     event = threading.Event()
     threading.Timer(0.3, event.set).start()
-    system.wait(event)
+    system.wait(event.wait)
     assert event.is_set()
 
 
