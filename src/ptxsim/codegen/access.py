@@ -220,10 +220,13 @@ def move_lanes(t: Translator, element: str, address: IRValue, mask: IRValue, val
 def gather_scatter(
     t: Translator, a: MemoryAccess, address: IRValue, values: list[IRValue] | None, mask: IRValue
 ) -> list[IRValue]:
-    if values is None and a.element_bytes == 4 and len(a.registers) == 4:
+    if a.element_bytes == 4 and len(a.registers) == 4:
         area = t.area("quads", 4 * a.element_bytes * WARP)
-        t.call("ws_gather_quads", "void", address, mask, area)
-        return [t.load(a.element, t.offset(area, k * a.element_bytes * WARP), WARP) for k in range(4)]
+        parts = [t.offset(area, k * a.element_bytes * WARP) for k in range(4)]
+        for value, part in zip(values or (), parts, strict=False):
+            t.store(value, part)
+        t.call(f"ws_{'scatter' if values else 'gather'}_quads", "void", address, mask, area)
+        return [] if values else [t.load(a.element, part, WARP) for part in parts]
     places = (t.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
     moved = [move_lanes(t, a.element, at, mask, values[k] if values else None) for k, at in enumerate(places)]
     return moved if values is None else []

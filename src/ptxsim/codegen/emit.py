@@ -389,6 +389,18 @@ class Builder:
         low, high = pairs[:2], pairs[2:]
         return [self.shuffle(two[0], [k + n for k in at], two[1]) for two in (low, high) for n in (0, 2)]
 
+    def quads_of(self, words: Sequence[IRValue]) -> list[IRValue]:
+        """The quads whose first, second, third and fourth words four vectors are: back from `words_of`."""
+        first, second, third, fourth = words
+        count, found = first.lanes, dict[int, IRValue]()
+        for at in (0, 2):
+            low, high = self._interleaved(first, second, at), self._interleaved(third, fourth, at)
+            for n in (0, 1):
+                lanes = [part + k + 2 * n + m for k in range(0, count, 4) for part in (0, count) for m in (0, 1)]
+                whole = self.shuffle(low, lanes, high)
+                found |= {k + at + n: self.shuffle(whole, range(k, k + 4)) for k in range(0, count, 4)}
+        return [found[k] for k in range(count)]
+
     def _interleaved(self, x: IRValue, y: IRValue, first: int) -> IRValue:
         """Two words from `first` on of each quad of x, between those of y."""
         at = [b + first + n + part * x.lanes for b in range(0, x.lanes, 4) for n in (0, 1) for part in (0, 1)]

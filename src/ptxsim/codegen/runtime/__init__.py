@@ -57,7 +57,7 @@ def usual_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
         "memory": (
             memory.hazard, memory.find, memory.check_global, memory.check_shared, memory.count_global,
             memory.count_shared, memory.count_constant, memory.permute, memory.match_any, memory.check_local,
-            memory.gather, memory.gather_quads, memory.scatter,
+            memory.gather, memory.gather_quads, memory.scatter, memory.scatter_quads,
         ),
         "order": (
             barriers.warp_sync, barriers.idle, barriers.block_barrier, control.run, control.enter, control.go_on,

@@ -389,7 +389,29 @@ def _store_words(b: Helper, quads: list[IRValue], result: IRValue) -> None:
 
 @helper("ws_scatter_{}", "void", ADDRESS, MASK, arg("{}", "value", WARP), over=INTEGERS)
 def scatter(b: Helper, address: IRValue, value: IRValue, type_: str) -> None:
-    b.scatter(value, b.convert("inttoptr", address, "ptr"), MASK)
+    pointers = b.convert("inttoptr", address, "ptr")
+    with b.leaving(b.icmp("eq", MASK, ALL_LANES), "whole", "some", likely=None):
+        b.scatter(value, pointers, ALL_LANES)
+        b.ret()
+    b.scatter(value, pointers, MASK)
+
+
+@helper("ws_scatter_quads", "void", ADDRESS, MASK, arg("ptr", "value"))
+def scatter_quads(b: Helper, address: IRValue, value: IRValue) -> None:
+    """Stores four vectors as four words from each lane's address on."""
+    quads: list[IRValue] = []
+    for first in range(0, WARP, _SIDE_BY_SIDE):
+        places = [b.offset(value, 4 * (k * WARP + first)) for k in range(4)]
+        quads += b.quads_of([b.load(I32, place, _SIDE_BY_SIDE) for place in places])
+    with b.leaving(b.icmp("eq", MASK, ALL_LANES), "whole", "some", likely=None):
+        for lane, quad in enumerate(quads):
+            b.store(quad, b.pointer(b.extract(address, lane)))
+        b.ret()
+    addresses, given = b.stack(address), b.stack(b.concat(quads))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+        quad = b.load(I32, b.offset(given, b.shl(b.resize(lane, I64), 4)), 4)
+        b.store(quad, b.pointer(b.element(addresses, I64, lane)))
+    b.ret()
 
 
 @helper("ws_permute", "<32 x i32>", arg(I32, "value", WARP), arg(I32, "source", WARP))
