@@ -23,6 +23,7 @@ from warpschool.compile.source import (
     check_options,
     cleared_source,
     foreign_file,
+    library_options,
     normalise,
     override_constants,
     splice,
@@ -316,7 +317,8 @@ class _Job:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
         includes = [f"-I{folder}" for folder in self.toolchain.includes]
-        ours = standard_options("\n".join(texts), folder=STANDARD)
+        code = "\n".join(texts)
+        ours = [*standard_options(code, folder=STANDARD), *library_options(code)]
         both = ["-default-device"] if has_host_code(self.source) else []  # functions that nvcc takes for both sides
         return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *both, *includes, *ours, *self.options]
 

@@ -284,6 +284,18 @@ def standard_options(code: str, *, folder: Path) -> list[str]:
     return [f"-I{folder}", "-diag-suppress=47", *early]  # 47: CUDA's own headers define some once more
 
 
+_LIBCUDACXX = ("cuda/", "cub/", "thrust/", "cooperative_groups", "curand")
+_UNROLLED = "_CCCL_META_UNROLL_LIMIT"
+"""How many cases of some templates libcu++ writes out by nested macros: 10 for nvcc, 16 for NVRTC, which takes longer
+for that than for all the rest. All other cases follow from these, and so no program depends on it."""
+
+
+def library_options(code: str) -> list[str]:
+    """What makes libcu++ quick to read, for a source that includes it or one of the libraries that do."""
+    includes = any(name.startswith(_LIBCUDACXX) for name in _INCLUDED.findall(code))
+    return [f"-D{_UNROLLED}=10"] if includes and _UNROLLED not in code else []
+
+
 def advice_on_headers(source: str) -> str:
     """What to use in place of those headers of the host that a source includes; "" where none has an equivalent."""
     found = (_ADVICE.get(name, "") for name in _INCLUDED.findall(blank(source)))

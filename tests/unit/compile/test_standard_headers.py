@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from warpschool.compile import compile_cuda
-from warpschool.compile.source import standard_options
+from warpschool.compile import compile_cuda, compiler
+from warpschool.compile.source import library_options, standard_options
 from warpschool.compile.toolchain import STANDARD
 from warpschool.errors import CompileError, PolicyError
 
@@ -64,6 +64,31 @@ def test_most_sources_are_compiled_as_ever():
     assert standard_options(code, folder=STANDARD) == []
     assert standard_options("#include <mma.h>\n" + code, folder=STANDARD) == []
     assert "-DWARPSCHOOL_NAN" in standard_options(code.replace("1", "NAN"), folder=STANDARD)
+
+
+ATOMIC = """#include <cuda/atomic>
+extern "C" __global__ void k(int* x)
+{
+    cuda::atomic_ref<int, cuda::thread_scope_device>(x[0]).fetch_add(1, cuda::memory_order_relaxed);
+}
+"""
+
+
+def test_libcudacxx_is_read_quickly_and_the_code_is_the_same(tmp_path, monkeypatch):
+    (told,) = library_options(ATOMIC)
+    assert told.startswith("-D_CCCL_")
+    quick = compile_cuda(ATOMIC)
+    monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path))  # where nothing has been compiled
+    monkeypatch.setattr(compiler, "library_options", lambda code: [])
+    usual = compile_cuda(ATOMIC)
+    assert not usual.cached and quick.ptx == usual.ptx
+
+
+@pytest.mark.parametrize(
+    "code", ["#include <mma.h>\n", "#include <cuda_fp16.h>\n", "#define _CCCL_META_UNROLL_LIMIT 9\n" + ATOMIC]
+)
+def test_what_does_without_libcudacxx_or_has_its_own_limit_is_told_nothing(code):
+    assert library_options(code) == []
 
 
 @pytest.mark.parametrize("call", ["tex2D(x, 1)", "surf2Dwrite(1.0f, 3, 4)", "__shfl_sync(n, 1)", "tex2D<float>(3, 1)"])

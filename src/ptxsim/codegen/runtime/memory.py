@@ -404,8 +404,8 @@ def scatter_quads(b: Helper, address: IRValue, value: IRValue) -> None:
         places = [b.offset(value, 4 * (k * WARP + first)) for k in range(4)]
         quads += b.quads_of([b.load(I32, place, _SIDE_BY_SIDE) for place in places])
     with b.leaving(b.icmp("eq", MASK, ALL_LANES), "whole", "some", likely=None):
-        for lane, quad in enumerate(quads):
-            b.store(quad, b.pointer(b.extract(address, lane)))
+        for k, quad in enumerate(quads):
+            b.store(quad, b.pointer(b.extract(address, k)))
         b.ret()
     addresses, given = b.stack(address), b.stack(b.concat(quads))
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
