@@ -273,6 +273,9 @@ def parts_of(unit: Unit) -> list[FullPart]:
     whole = FullPart("full", tuple(entries), tuple(range(len(blocks))))
     split = [FullPart(f"full_{e}", (e,), tuple(_reached(blocks, e))) for e in entries]
     size = [len(b.instructions) + 1 for b in blocks]
+    if not unit.options.check:  # with checks the other instructions are so much code that LLVM would take longer
+        for k, product in unit.grids.items():
+            size[k] -= len(product.instructions)  # these become loops
     repeated = sum(size[k] for part in split for k in part.blocks)
     return split if sum(size) <= _MOST_SPLIT and repeated <= 2 * sum(size) else [whole]
 
