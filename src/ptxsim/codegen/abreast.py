@@ -62,8 +62,8 @@ def abreast(unit: Unit, part: FullPart, function: str) -> str | None:
 
     `function` is the text of the part.
     """
-    warps = warps_abreast(unit)
-    if len(part.blocks) > 1 or thread_count(unit.block) < WARP * warps:
+    warps, watched = warps_abreast(unit), unit.options.check or unit.options.count
+    if watched or len(part.blocks) > 1 or thread_count(unit.block) < WARP * warps:
         return None
     entry = part.entries[0]
     straight = _read(function, entry)

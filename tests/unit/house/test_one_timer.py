@@ -26,7 +26,8 @@ ALLOWED = {
 }
 """file -> what it reads a clock for; none of these is a kernel's time"""
 HOST_ONLY = {
-    "benchmarks/simulator.py", "benchmarks/simulator_cases.py", "benchmarks/simulator_networks.py",
+    "benchmarks/first_launch.py", "benchmarks/simulator.py", "benchmarks/simulator_cases.py",
+    "benchmarks/simulator_networks.py",
 }  # fmt: skip
 """benchmarks of the simulator, which is work of the CPU: they know no GPU"""
 
