@@ -83,7 +83,8 @@ class HostWorker:
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
         self.places = self._places()
         self.context_bytes = -(-unit.context.size * terms.warps // _PAGE) * _PAGE
-        self.contexts = _contexts(unit.context.size, terms, self.places, self.context_bytes)
+        self.contexts = _aligned(self.context_bytes * self.places)
+        self._mark_contexts()
         self._listed: tuple[Allocation, ...] | None = None
         self._shadowed: list[Any] = []
         self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
@@ -126,7 +127,6 @@ class HostWorker:
         self._addresses = ctypes.addressof(s), self.contexts.ctypes.data
         self._new = bytes(s) if self._may_return else b""
         self._new_residents = bytes(self.residents), bytes(self.clusters)
-        self._new_contexts = self.contexts.copy() if self._new and self.contexts.nbytes <= _MOST_RESTING else None
 
     @property
     def _may_return(self) -> bool:
@@ -144,11 +144,11 @@ class HostWorker:
         if s.hazard_count or s.fault or self.error is not None or _kind(setup) != self._kind:
             return False
         self.setup = setup
-        if self._new_contexts is None or not self._may_return:
+        if not self._may_return:
             return False
-        for array in (self.counters, self.shared, self.shadow, self.pending, self.wide_headers):
+        for array in (self.counters, self.contexts, self.shared, self.shadow, self.pending, self.wide_headers):
             array.fill(0)
-        self.contexts[:] = self._new_contexts
+        self._mark_contexts()
         ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
         ctypes.memmove(self._addresses[0], self._new, len(self._new))
         for places, new in zip((self.residents, self.clusters), self._new_residents, strict=True):
@@ -264,6 +264,13 @@ class HostWorker:
         s.residents, s.resident_count = ctypes.addressof(self.residents), self.places
         s.wanted = self.places if self.setup.terms.cooperative else 1
 
+    def _mark_contexts(self) -> None:
+        """What never changes in warps' contexts: each one's index, and the lanes that exist."""
+        words, warps = self._rows(np.uint32), self.setup.terms.warps
+        words[:, :, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
+        words[:, :, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
+        words[:, -1, L.ContextLayout.LIVE // 4] = (1 << (self.setup.terms.threads - (warps - 1) * WARP)) - 1
+
     def _rows(self, kind: Any) -> np.ndarray:
         """The contexts as [place, warp, byte or word]."""
         size, warps = self.setup.code.translation.unit.context.size, self.setup.terms.warps
@@ -361,16 +368,6 @@ def _kind(setup: LaunchSetup) -> tuple[object, ...]:
         setup.code, terms.grid, terms.block, terms.cluster, terms.shared_bytes, terms.cooperative, setup.shared_bytes,
         setup.together, setup.print_limit,
     )  # fmt: skip
-
-
-def _contexts(size: int, terms: Terms, places: int, stride: int) -> np.ndarray:
-    """The contexts of resident blocks' warps with what never changes: each warp's index and the lanes that exist."""
-    contexts, warps = _aligned(stride * places), terms.warps
-    words = contexts.reshape(places, stride)[:, : size * warps].reshape(places, warps, size).view(np.uint32)
-    words[:, :, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
-    words[:, :, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
-    words[:, -1, L.ContextLayout.LIVE // 4] = (1 << (terms.threads - (warps - 1) * WARP)) - 1
-    return contexts
 
 
 def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:

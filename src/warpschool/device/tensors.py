@@ -6,6 +6,7 @@ One description for both devices: the simulator encodes it itself, on a GPU the 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,12 +31,20 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
     for windows with these rows, columns, stride and padding; its boxes are places x channels. Boxes of 128, 64 or 32
     bytes in width are swizzled accordingly. Raises ArgumentError for what no tensor map describes.
     """
+    return _described(array.address, array.shape, array.dtype, array.name or "the array", box, window)
+
+
+@lru_cache(maxsize=64)
+def _described(
+    address: int, shape: tuple[int, ...], dtype: np.dtype, name: str, box: tuple[int, ...], window: tuple[int, ...]
+) -> TensorMap:
+    """The same for what an array is; launches that are alike ask again and again."""
     rank = 4 if window else len(box)
-    leading = len(array.shape) - rank + 1
-    shape = (math.prod(array.shape[:leading]), *array.shape[leading:])
-    size, name = array.dtype.itemsize, array.name or "the array"
-    if array.dtype not in _ELEMENTS:
-        raise ArgumentError(f"a tensor map describes numbers; {name} holds {array.dtype}")
+    leading = len(shape) - rank + 1
+    shape = (math.prod(shape[:leading]), *shape[leading:])
+    size = dtype.itemsize
+    if dtype not in _ELEMENTS:
+        raise ArgumentError(f"a tensor map describes numbers; {name} holds {dtype}")
     pitch = shape[-1] * size
     if pitch % 16:
         raise ArgumentError(
@@ -51,7 +60,7 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
         corners = (-pad, -pad), (pad - (columns - 1), pad - (rows - 1))
     width = box[-1] * size
     found = TensorMap(
-        array.address, _ELEMENTS[array.dtype], shape[::-1], strides, box[::-1], steps,
+        address, _ELEMENTS[dtype], shape[::-1], strides, box[::-1], steps,
         swizzle=width if width in _SWIZZLES else 0, corners=corners,
     )  # fmt: skip
     try:

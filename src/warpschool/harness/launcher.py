@@ -226,12 +226,11 @@ class Program:
     ) -> DeviceArray | np.generic:
         """What a launch passes for a parameter: an array, its tensor map, or a scalar of the right type."""
         if parameter.box:
-            array = arrays[parameter.name]
-            shape = plan.arrays[parameter.name].shape
             name = parameter.name
-            return self.module.device.tensor_map(
-                array.reshape(shape or array.shape), launch.boxes[name], launch.windows.get(name, ())
-            )
+            array, shape = arrays[name], plan.arrays[name].shape
+            if shape and shape != array.shape:
+                array = array.reshape(shape)
+            return self.module.device.tensor_map(array, launch.boxes[name], launch.windows.get(name, ()))
         if parameter.is_array:
             return arrays[parameter.name]
         return parameter.ctype.dtype.type(plan.scalars[parameter.name])
