@@ -177,10 +177,10 @@ class _Multiplier(_Writer):
         self.place, self.steps, self.silicon = place, steps, silicon
         self.strip = _Strip.of(p, wide_registers)
         self.lanes, self.across = self.strip.lanes, self.strip.vectors
-        at_once = (16 if wide_registers else 8) // self.across  # enough that none waits for the one before
-        self.high = 1 << at_once.bit_length() - 1
+        at_once = (16 if wide_registers else 12) // self.across  # enough that none waits for the one before
         if silicon:  # a sum at a time: its terms fill the registers
-            self.across = self.high = 1
+            self.across = at_once = 1
+        self.high = min(at_once, HIGH)
         self.row, self.result = arg(I64, "row"), arg("ptr", "result")
         self.inputs = [
             (arg("i1", f"adds{k}"), arg("ptr" if place.in_registers else I64, f"a{k}"), arg("ptr", f"wide{k}"))
@@ -193,8 +193,12 @@ class _Multiplier(_Writer):
         for (_, a, _), to in zip(self.inputs, rows, strict=True):
             self._prepare_a(a, to)
         wide = self.lanes * self.across
-        with b.loop(i64(p.columns // wide)) as column, b.loop(i64(HIGH // self.high)) as row:
-            self._piece(b.mul(row, i64(self.high)), b.mul(column, i64(wide)), rows)
+        with b.loop(i64(p.columns // wide)) as column:
+            first = b.mul(column, i64(wide))
+            with b.loop(i64(HIGH // self.high)) as row:
+                self._piece(b.mul(row, i64(self.high)), self.high, first, rows)
+            if rest := HIGH % self.high:
+                self._piece(i64(HIGH - rest), rest, first, rows)
         b.ret()
         name = f"ws_warpgroup_{p.shape}_{p.d}_{p.a}_{p.b}_{self.place.name}{self.steps}_{self.lanes}_{self.across}"
         name += "_silicon" * self.silicon
@@ -202,14 +206,14 @@ class _Multiplier(_Writer):
         parameters = (self.shared, self.limit, self.row, self.result, self.outside, *flat)
         return finished(b, name + "_sat" * p.saturates, *parameters)
 
-    def _piece(self, row: IRValue, column: IRValue, rows: list[IRValue]) -> None:
-        """A few rows of D, and vectors of columns, from these on, through all steps."""
+    def _piece(self, row: IRValue, high: int, column: IRValue, rows: list[IRValue]) -> None:
+        """So many rows of D, and a few vectors of columns, from these on, through all steps."""
         b, p = self.b, self.p
         size = element_bytes(p.d)
         lines = b.offset(self.result, b.mul(b.add(b.mul(row, i64(p.columns)), column), i64(size)))
         places = [
             b.offset(lines, size * (r * p.columns + v * self.lanes))
-            for r in range(self.high)
+            for r in range(high)
             for v in range(self.across)
         ]
         sums = [self._started(at) for at in places]
@@ -264,7 +268,7 @@ class _Multiplier(_Writer):
                     b.load(self.number, b.offset(line, 4 * (k * self.strip.columns + v * self.lanes)), self.lanes)
                     for v in range(self.across)
                 ]
-                for r in range(self.high):
+                for r in range(len(totals) // self.across):
                     factor = b.splat(b.load(self.number, b.offset(number, 4 * (r * self.depth + k))), self.lanes)
                     for n, vector in enumerate(vectors, r * self.across):
                         totals[n] = self._with_product(totals[n], vector, factor)
