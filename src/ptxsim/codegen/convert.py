@@ -88,13 +88,13 @@ def _set_packed(b: Builder, i: Instruction, x: IRValue, y: IRValue, other: IRVal
     """Both halves compared; the result is 1.0 or all ones per half."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = 2 * max(1, x.lanes)
-    p, q = (b.let(element, lanes, f"bitcast {v} to <{lanes} x {element}>") for v in (x, y))
+    p, q = (b.bitcast(v, element, lanes) for v in (x, y))
     if other is not None:  # one for both halves
         other = b.shuffle(other, [k // 2 for k in range(lanes)]) if other.lanes else b.splat(other, 2)
     holds = _combine(b, i, _compare(b, i, p, q), other)
     is_number = i.types[0] in ("f16x2", "bf16x2")
     result = b.select(holds, b.like(p, 1.0), b.like(p, 0.0)) if is_number else b.convert("sext", holds, "i16")
-    return b.let("i32", x.lanes, f"bitcast {result} to {x.ir_type}")
+    return b.bitcast(result, "i32", x.lanes)
 
 
 VALUES["selp"] = ValueRow(lambda b, i, x, y, chosen_by: b.select(chosen_by, x, y), lambda i: (i.type, i.type, "pred"))

@@ -123,6 +123,8 @@ class Builder:
         self._prefix = prefix
         self._logic: set[str] = set()
         """vectors whose last step is a logical one: `select` keeps it apart from its own"""
+        self._origins: dict[str, IRValue] = {}
+        """value -> what it has the bits of, in another type"""
 
     # -- text ---------------------------------------------------------------------------------------------------
     def name(self) -> str:
@@ -308,12 +310,20 @@ class Builder:
         return self.convert("trunc" if want < have else "sext" if signed else "zext", x, type_)
 
     def bitcast(self, x: IRValue, type_: str, lanes: int | None = None) -> IRValue:
+        """The same bits in another type; of bits that had another type before, from there.
+
+        Of an `and` between two such steps LLVM would make the absolute value of a bf16, and round it by a routine that
+        most machines do not have.
+        """
         lanes = x.lanes if lanes is None else lanes
+        x = self._origins.get(x.text, x)
         if (x.type, x.lanes) == (type_, lanes):
             return x
         if x.text in _ZEROS and x.lanes == lanes:
             return constant(type_, 0, lanes)
-        return self._same_bits(x, self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}"))
+        found = self._same_bits(x, self.let(type_, lanes, f"bitcast {x} to {ir_type(type_, lanes)}"))
+        self._origins[found.text] = x
+        return found
 
     def _same_bits(self, x: IRValue, y: IRValue) -> IRValue:
         if x.text in self._logic:

@@ -190,9 +190,9 @@ def packed_half(b: Builder, i: Instruction, op: FloatOp, *xs: IRValue) -> IRValu
     """A packed operation on both halves of 32-bit values."""
     element = "bfloat" if i.type == "bf16x2" else "half"
     lanes = xs[0].lanes
-    split = [b.let(element, 2 * max(1, lanes), f"bitcast {x} to <{2 * max(1, lanes)} x {element}>") for x in xs]
+    split = [b.bitcast(x, element, 2 * max(1, lanes)) for x in xs]
     result = canonical_nan(b, op(b, i, *split))
-    return b.let("i32", lanes, f"bitcast {result} to {'i32' if not lanes else f'<{lanes} x i32>'}")
+    return b.bitcast(result, "i32", lanes)
 
 
 ROUNDING_MODES = {"rz": 0, "rp": 2, "rm": 3}

@@ -57,8 +57,8 @@ def _or_floats(of_floats: FloatOp) -> Callable[[FloatOp], FloatOp]:
 def _by_half(b: Builder, x: IRValue, y: IRValue, op: Callable[[IRValue, IRValue], IRValue]) -> IRValue:
     """An operation on both 16-bit halves."""
     lanes = 2 * max(1, x.lanes)
-    p, q = (b.let("i16", lanes, f"bitcast {v} to <{lanes} x i16>") for v in (x, y))
-    return b.let("i32", x.lanes, f"bitcast {op(p, q)} to {x.ir_type}")
+    p, q = (b.bitcast(v, "i16", lanes) for v in (x, y))
+    return b.bitcast(op(p, q), "i32", x.lanes)
 
 
 def _sum(name: str, of_floats: FloatOp) -> None:
