@@ -1,4 +1,4 @@
-"""The products of `steady.py` with nothing of the simulator left in them: the floor under what it can reach.
+"""The products of `steady.py` with nothing of the simulator left in them, warp by warp.
 
 The same work in the same order, as somebody would write it by hand for this processor: tiles move from global to shared
 memory, sums lie in memory from barrier to barrier (a warp's registers do: no processor has room for a block's), and all

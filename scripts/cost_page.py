@@ -71,8 +71,8 @@ def _steady() -> list[str]:
         "and barriers. With counters and checks this difference tells nothing: a short tile is examined in another "
         "way. The machine's load before was "
         f"{found['load_before']:.1f} on {found['cores']} cores, so that a figure may be some 10 % too high, and a part "
-        "that is the difference of two by more. *By hand*: the same work in the same order with nothing of the "
-        "simulator in it (`benchmarks/by_hand.py`), the floor under what a simulator of such a kernel can take here.",
+        "that is the difference of two by more. *By hand*: the same work, warp by warp, with nothing of the "
+        "simulator in it (`benchmarks/by_hand.py`). Where half the steps of k become other code, there are no parts.",
         "",
         "| kernel | | in all | NumPy's time / it | products | tiles | blocks |",
         "|---|---|---:|---:|---:|---:|---:|",
