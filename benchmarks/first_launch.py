@@ -33,7 +33,7 @@ REFERENCES, LONG_KERNELS = "references", "long kernels"
 
 
 @dataclass
-class Spent:
+class _Spent:
     """Seconds from now on."""
 
     processor_s: float = field(default_factory=processor.spent_s)
@@ -43,11 +43,11 @@ class Spent:
         return {"first_s": processor.spent_s() - self.processor_s, "clock_s": time.perf_counter() - self.clock_s}
 
 
-Run = Callable[[], tuple[dict[str, float], int]]
+_Run = Callable[[], tuple[dict[str, float], int]]
 """Runs something once: what that took, and its statements of PTX."""
 
 
-def _run_reference(name: str) -> Run:
+def _run_reference(name: str) -> _Run:
     """What runs a reference once, the file's kernels one after the other."""
     from warpschool.course import Course
     from warpschool.grading.submission import Program
@@ -64,7 +64,7 @@ def _run_reference(name: str) -> Run:
             self, device: str, sizes: Mapping[str, float], arrays: Mapping[str, Any],
             constants: Mapping[str, int] | None, **simulator: Any,
         ) -> RunResult:  # fmt: skip
-            began = Spent()
+            began = _Spent()
             program = Program(contract, device="sim", constants=constants)
             program.run(sizes, arrays, **simulator)
             ran.append((began.end(), program.module.ptx.count(";")))
@@ -85,7 +85,7 @@ class _Enough(Exception):
     """Ends a criterion behind its first run."""
 
 
-def _run_long_kernel(name: str) -> Run:
+def _run_long_kernel(name: str) -> _Run:
     """What runs a long kernel once."""
     from tests.sim.engine_launch import launch
     from tests.sim.long_kernels import long_kernels
@@ -95,7 +95,7 @@ def _run_long_kernel(name: str) -> Run:
     kernel = next(k for k in long_kernels() if k.name == name)
 
     def run() -> tuple[dict[str, float], int]:
-        began = Spent()
+        began = _Spent()
         ptx = compile_cuda(kernel.source, name=f"{name}.cu").ptx
         found = launch(ptx, name, kernel.grid, kernel.block, *kernel.arguments)
         spent = began.end()

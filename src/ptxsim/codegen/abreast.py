@@ -58,7 +58,7 @@ def warps_abreast(unit: Unit) -> int:
 
 
 def abreast(unit: Unit, part: FullPart, function: str) -> str | None:
-    """The function NAME_abreast for so many warps, whose contexts follow each other; None where nothing is gained.
+    """The function for so many warps, whose contexts follow each other; None where nothing is gained.
 
     `function` is the text of the part.
     """
@@ -86,7 +86,7 @@ def abreast(unit: Unit, part: FullPart, function: str) -> str | None:
     for context in contexts:
         b.emit(f"call i32 @{part.name}({context}, {WORKER}, {i32(entry)})")
     b.ret(i32(straight.result))
-    return b.function(f"i32 @{part.name}_abreast({CONTEXT}, {WORKER}, i32 %entry_block)")
+    return b.function(f"i32 @{part.abreast_name}({CONTEXT}, {WORKER}, i32 %entry_block)")
 
 
 def _read(function: str, entry: int) -> _Straight | None:

@@ -134,7 +134,7 @@ class Warps:
         chosen = NULL
         for part in parts:
             here = b.icmp("eq", entry, i32(part.entries[0]))
-            chosen = b.select(here, IRValue("ptr", f"@{part.abreast}"), chosen)
+            chosen = b.select(here, IRValue("ptr", f"@{part.abreast_name}"), chosen)
         return chosen if parts else None
 
 

@@ -156,7 +156,7 @@ def translate(
         declared |= full.declared
         if several := abreast(unit, part, functions[-1]):
             functions.append(several)
-            parts[k] = replace(part, abreast=f"{part.name}_abreast")
+            parts[k] = replace(part, abreast=True)
     driver, driver_declared = write_driver(unit, parts)
     functions += [driver, *unit.helpers.values()]
     ir = module_text(functions, declared | driver_declared, unit.helpers)

@@ -258,8 +258,12 @@ class FullPart:
     name: str
     entries: tuple[int, ...]
     blocks: tuple[int, ...]
-    abreast: str = ""
-    """the function that does the same for several warps at once, where there is one"""
+    abreast: bool = False
+    """whether a function does the same for several warps at once"""
+
+    @property
+    def abreast_name(self) -> str:
+        return f"{self.name}_abreast"
 
 
 _MOST_SPLIT = 800

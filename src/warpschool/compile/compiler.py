@@ -23,11 +23,10 @@ from warpschool.compile.source import (
     check_options,
     cleared_source,
     foreign_file,
-    library_options,
     normalise,
     override_constants,
+    own_options,
     splice,
-    standard_options,
 )
 from warpschool.compile.toolchain import STANDARD, Toolchain, find_toolchain
 from warpschool.errors import (
@@ -317,8 +316,7 @@ class _Job:
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
         includes = [f"-I{folder}" for folder in self.toolchain.includes]
-        code = "\n".join(texts)
-        ours = [*standard_options(code, folder=STANDARD), *library_options(code)]
+        ours = own_options("\n".join(texts), folder=STANDARD)
         both = ["-default-device"] if has_host_code(self.source) else []  # functions that nvcc takes for both sides
         return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *both, *includes, *ours, *self.options]
 

@@ -296,6 +296,11 @@ def library_options(code: str) -> list[str]:
     return [f"-D{_UNROLLED}=10"] if includes and _UNROLLED not in code else []
 
 
+def own_options(code: str, *, folder: Path) -> list[str]:
+    """What we tell the compiler of a source without comments besides what its author does."""
+    return [*standard_options(code, folder=folder), *library_options(code)]
+
+
 def advice_on_headers(source: str) -> str:
     """What to use in place of those headers of the host that a source includes; "" where none has an equivalent."""
     found = (_ADVICE.get(name, "") for name in _INCLUDED.findall(blank(source)))

@@ -25,7 +25,7 @@ from warpschool import model
 from warpschool.compile import Compiled, compile_cuda, find_toolchain
 from warpschool.compile.beside import headers_within
 from warpschool.compile.host_code import device_part, has_host_code
-from warpschool.compile.source import blank, library_options, standard_options
+from warpschool.compile.source import blank, own_options
 from warpschool.compile.toolchain import STANDARD
 from warpschool.device.protocol import (
     Buffer,
@@ -225,8 +225,7 @@ class GpuDevice(Device):
         # CuPy brings some of CUDA's headers; mma.h and crt/ come from the toolkit or the pip packages.
         includes = (f"-I{folder}" for folder in find_toolchain().includes)
         # INFINITY, uint32_t and their like, as where NVRTC makes PTX for the simulator.
-        code = blank(compiled.source)
-        ours = *standard_options(code, folder=STANDARD), *library_options(code)
+        ours = own_options(blank(compiled.source), folder=STANDARD)
         options = ("-std=c++17", "-lineinfo", *module.options, *includes, *ours)
         if compiled.arch.endswith("a"):
             native = self._load_specific(compiled, options)

@@ -31,7 +31,7 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
     for windows with these rows, columns, stride and padding; its boxes are places x channels. Boxes of 128, 64 or 32
     bytes in width are swizzled accordingly. Raises ArgumentError for what no tensor map describes.
     """
-    return _described(array.address, array.shape, array.dtype, array.name or "the array", box, window)
+    return _described(array.address, array.shape, array.dtype, array.name or "the array", tuple(box), tuple(window))
 
 
 @lru_cache(maxsize=64)

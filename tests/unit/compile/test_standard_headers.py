@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warpschool.compile import compile_cuda, compiler
+from warpschool.compile import compile_cuda, source
 from warpschool.compile.source import library_options, standard_options
 from warpschool.compile.toolchain import STANDARD
 from warpschool.errors import CompileError, PolicyError
@@ -79,7 +79,7 @@ def test_libcudacxx_is_read_quickly_and_the_code_is_the_same(tmp_path, monkeypat
     assert told.startswith("-D_CCCL_")
     quick = compile_cuda(ATOMIC)
     monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path))  # where nothing has been compiled
-    monkeypatch.setattr(compiler, "library_options", lambda code: [])
+    monkeypatch.setattr(source, "library_options", lambda code: [])
     usual = compile_cuda(ATOMIC)
     assert not usual.cached and quick.ptx == usual.ptx
 
