@@ -40,6 +40,13 @@ Parameters = bytes | Sequence[Any]
 
 _KINDS = {t: "f" if t in FLOAT_TYPES else "iub" for t in WIDTH_BITS if t in FLOAT_TYPES or t[0] in "us"}
 """Parameter type -> the kinds of NumPy scalars that it takes; untyped ones (.b32, structures) take any."""
+_FITTING = {
+    (t, scalar)
+    for t, kinds in _KINDS.items()
+    for scalar in np.sctypeDict.values()
+    if np.dtype(scalar).kind in kinds and 8 * np.dtype(scalar).itemsize == WIDTH_BITS[t]
+}
+"""Parameter types, each with the classes of scalars that are as wide and of a kind that it takes."""
 
 
 def parse(text: str) -> Module:
@@ -156,7 +163,7 @@ class SimKernel:
         self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
         self._engine: Engine | None = None
-        self._last_shape: tuple[object, Triple] | None = None
+        self._last: tuple[object, Terms] | None = None
         self._making = threading.Lock()
         self._doubled: dict[str, SimKernel] = {}
 
@@ -275,10 +282,12 @@ class SimKernel:
         """What a launch asks for, checked. Raises LaunchError."""
         blocks, lengths = _triple(grid), _triple(block)
         asked = blocks, lengths, shared_bytes, _triple(cluster) if cluster is not None else None
-        last = self._last_shape
-        if last is None or last[0] != asked:  # most launches are like the one before
-            last = self._last_shape = asked, self._checked_shape(*asked)
-        return Terms(blocks, lengths, self.packed(params), shared_bytes, last[1], cooperative)
+        packed, last = self.packed(params), self._last
+        if last is None or last[0] != (asked, packed, cooperative):  # most launches are like the one before
+            sides = self._checked_shape(*asked)
+            terms = Terms(blocks, lengths, packed, shared_bytes, sides, cooperative)
+            last = self._last = (asked, packed, cooperative), terms
+        return last[1]
 
     def _checked_shape(self, blocks: Triple, lengths: Triple, shared_bytes: int, cluster: Triple | None) -> Triple:
         """The sides of the clusters of a launch of this shape. Raises LaunchError where no GPU would take it."""
@@ -334,18 +343,19 @@ class SimKernel:
             raise LaunchError(f"{self.name}: {len(params)} parameters were given, the kernel takes {declared}")
         block = bytearray(self.body.param_bytes)
         for param, value in zip(self.params, params, strict=True):
-            block[param.offset : param.offset + param.size_bytes] = self._raw(param, value)
+            raw = value.tobytes() if (param.type, type(value)) in _FITTING else b""
+            if len(raw) != param.size_bytes:
+                raw = self._raw(param, value)
+            block[param.offset : param.offset + param.size_bytes] = raw
         return bytes(block)
 
     def _raw(self, param: Param, value: Any) -> bytes:
         """The bytes of one parameter."""
         if isinstance(value, Allocation):
             value = np.uint64(value.address)
-        is_scalar = isinstance(value, np.generic)
-        raw = value.tobytes() if is_scalar else value
-        kinds = _KINDS.get(param.type, "") if is_scalar else ""
+        raw = value.tobytes() if isinstance(value, np.generic) else value
         fits = isinstance(raw, bytes) and len(raw) == param.size_bytes
-        if not fits or (kinds and value.dtype.kind not in kinds):
+        if not fits or (raw is not value and param.type in _KINDS and value.dtype.kind not in _KINDS[param.type]):
             given = f"{type(value).__name__} of {len(raw)} bytes" if isinstance(raw, bytes) else type(value).__name__
             raise LaunchError(
                 f"{self.name}: parameter {param.name} is .{param.type} of {param.size_bytes} bytes; {given} was given",

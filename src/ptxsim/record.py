@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -26,16 +27,16 @@ class Terms:
     cooperative: bool = False
     """whether all blocks are to be resident at once, so that they may wait for each other"""
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         return math.prod(self.grid)
 
-    @property
+    @cached_property
     def threads(self) -> int:
         """Threads of a block."""
         return math.prod(self.block)
 
-    @property
+    @cached_property
     def warps(self) -> int:
         """Warps of a block."""
         return -(-self.threads // WARP)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NoReturn
 
 from ptxsim.counters import BY_NAME, COUNTERS
@@ -27,6 +28,13 @@ def ratio(numerator: float, denominator: float) -> float:
 _NONE = {c.name: 0 for c in COUNTERS}
 
 
+def _known(name: str) -> str:
+    """A counter's own name, for one of its names. Raises ValueError."""
+    if name not in BY_NAME:
+        raise ValueError(f"no counter is called {name!r}; ptxsim.counters.COUNTERS lists them all")
+    return BY_NAME[name].name
+
+
 class Counters(Mapping[str, int]):
     """The counts of one launch or one source line.
 
@@ -40,12 +48,10 @@ class Counters(Mapping[str, int]):
     measured = True
 
     def __init__(self, values: Mapping[str, int] | None = None, /, **by_name: int) -> None:
-        counted = _NONE.copy()
-        for name, value in {**(values or {}), **by_name}.items():
-            if name not in BY_NAME:
-                raise ValueError(f"no counter is called {name!r}; ptxsim.counters.COUNTERS lists them all")
-            counted[BY_NAME[name].name] = int(value)
-        object.__setattr__(self, "_values", counted)
+        given = {**(values or {}), **by_name}
+        if not _NONE.keys() >= given.keys():
+            given = {_known(name): value for name, value in given.items()}
+        object.__setattr__(self, "_values", _NONE | dict(zip(given, map(int, given.values()), strict=True)))
 
     # ---------------------------------------------------------------- mapping
 
@@ -217,6 +223,29 @@ DERIVED: dict[str, str] = {
     if isinstance(member, property)
 }
 """Derived property -> its one-sentence meaning."""
+
+
+class CountersByLine(Mapping[int, Counters]):
+    """Source line -> its counters, in order: made of plain counts when somebody looks, which most launches spare."""
+
+    def __init__(self, lines: Mapping[int, Mapping[str, int]]) -> None:
+        self._plain = lines
+
+    @cached_property
+    def _lines(self) -> dict[int, Counters]:
+        return {line: Counters(counts) for line, counts in sorted(self._plain.items())}
+
+    def __getitem__(self, line: int) -> Counters:
+        return self._lines[line]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def __repr__(self) -> str:
+        return repr(self._lines)
 
 
 class UnmeasuredCounters(Counters):

@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from random import Random
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from ptxsim.analysis.effects import BY_MAPS, BY_OBJECTS, blocks_in_order, has_barrier_objects, uses_heap
+from ptxsim.analysis.effects import blocks_in_order, has_barrier_objects, uses_heap
 from ptxsim.analysis.lanes import MAX_GRID_X
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.jit import Code, assembly, wide_vectors
@@ -30,6 +31,7 @@ from ptxsim.finding import Finding
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
+from ptxsim.run.binding import Binding
 from ptxsim.run.faults import raise_fault
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.ordering import WORKSPACE_BYTES
@@ -39,8 +41,6 @@ from ptxsim.run.snapshot import Snapshot
 from ptxsim.run.threads import in_threads, interruptible
 from ptxsim.run.worker import HostWorker, LaunchSetup
 from ptxsim.syntax.program import RESERVED, Kernel
-from ptxsim.tensormap import maps_in
-from ptxsim.texture import bound
 
 _LEAST_BLOCK_BUDGET = 1 << 22
 BLOCKS_AT_FULL_BUDGET = 16
@@ -76,6 +76,7 @@ class Engine:
         self.looks: dict[tuple[object, ...], list[tuple[tuple[Finding, ...], bool]]] = {}
         """what second looks that found no race noted, and whether they saw all, by what was suspected"""
         self._resting: list[HostWorker] = []
+        self._bindings: WeakKeyDictionary[Memory, Binding] = WeakKeyDictionary()
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
         """A worker for a launch: one of an earlier launch that was alike, or a new one."""
@@ -204,8 +205,7 @@ class Engine:
         try:
             waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
             setup = LaunchSetup(
-                code=code, terms=terms, memory=memory, variables=variables, workspace=workspace, order=order,
-                params=self._parameter_block(code, terms.params, variables),
+                binding=self._binding(code, terms, memory, variables), memory=memory, workspace=workspace, order=order,
                 shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
                 launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
@@ -242,18 +242,12 @@ class Engine:
                 file=self.file, least_steps=least,
             )  # fmt: skip
 
-    def _parameter_block(self, code: Code, params: bytes, variables: Mapping[str, Allocation]) -> np.ndarray:
-        """The parameters, followed by the addresses of the module variables that the kernel names."""
-        slots = code.translation.unit.symbol_slots
-        padded = params + bytes(-len(params) % 8) + bytes(8 * len(slots) + 8)
-        array = np.frombuffer(bytearray(padded), np.uint8)
-        start = -(-len(params) // 8) * 8
-        for name, slot in slots.items():
-            allocation = variables.get(name)
-            if allocation is None:
-                raise LaunchError(f"{self.kernel.name} uses {name}, which this module does not define")
-            array[start + 8 * slot : start + 8 * slot + 8].view(np.uint64)[0] = allocation.address
-        return array
+    def _binding(self, code: Code, terms: Terms, memory: Memory, variables: Mapping[str, Allocation]) -> Binding:
+        """What the code finds in memory: worked out once for launches that follow each other and are alike."""
+        found = self._bindings.get(memory)
+        if found is None or not found.serves(code, terms, memory, variables):
+            found = self._bindings[memory] = Binding.of(code, terms, memory, variables)
+        return found
 
 
 class Launching:
@@ -264,6 +258,7 @@ class Launching:
         watch: Sequence[Allocation] | None = None, most_looks: int | None = None,
     ) -> None:  # fmt: skip
         self.engine, self.setup, self.terms, self.file = engine, setup, setup.terms, engine.file
+        self.binding = setup.binding
         self._cut_short, self._watch, self._most_looks = cut_short, watch, most_looks
         self._was_cut_short = False
         self.unit = setup.code.translation.unit
@@ -273,12 +268,10 @@ class Launching:
     # -- execution ------------------------------------------------------------------------------------------------
     def execute(self, threads: int) -> LaunchRecord | None:
         """The account of the launch; None where it was cut short, with memory as it was before."""
-        written = self._allocations(self.setup.code.translation.written_roots)
-        read = self._allocations(self.setup.code.translation.read_roots)
+        read, written, changed = self.binding.read, self.binding.written, self.binding.changed
         by_turns = self.engine.ordered or self.setup.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
         watched = [a for a in self._watch or () if a in written or a in read]
-        changed = [a for a in written if a in read]  # what is only written is written alike when blocks run again
         heap = self.setup.memory.heap
         heap_before = heap.state() if heap is not None else None
         keeps = parallel > 1 or self.options.check or self._cut_short is not None
@@ -347,8 +340,8 @@ class Launching:
     def _second_look(self, before: Snapshot, written: list[Allocation]) -> tuple[list[Finding], bool] | None:
         """Races and notes of another run from the same beginning, and whether it saw all; None without the memory."""
         code = self.engine.exact(self.terms, self.options)
-        params = self.engine._parameter_block(code, self.terms.params, self.setup.variables)
-        again = Launching(self.engine, replace(self.setup, code=code, params=params))
+        binding = Binding.of(code, self.terms, self.setup.memory, self.binding.variables)
+        again = Launching(self.engine, replace(self.setup, binding=binding))
         granules = sum(a.nbytes >> self.unit.global_granule_log2 for a in written)
         with Snapshot.of(written) as after:
             if not after.complete or granules * L.EXACT_CELL_BYTES > _SHADOW_LIMIT:
@@ -388,7 +381,6 @@ class Launching:
                 done += self.together
 
         in_threads([worker], work)
-        worker.compile_then_run = None
         found = [h for h in self.hazards([worker]) if h.kind in PAIRS]
         return found, done == self.terms.blocks and not worker.struct.stop and not worker.struct.fault
 
@@ -399,32 +391,6 @@ class Launching:
             or sum(w.steps for w in workers) > self.setup.launch_budget
             or sum(w.struct.print_used for w in workers) > self.setup.print_limit
         )
-
-    def _allocations(self, roots: frozenset[str]) -> list[Allocation]:
-        """Allocations that some block may reach by pointers that come from these roots."""
-        found: dict[int, Allocation] = {}
-        memory = self.setup.memory
-        for root in roots:
-            if root == "?":
-                return [*memory.allocations, *([memory.heap_memory] if memory.heap_memory is not None else ())]
-            if root == BY_OBJECTS:
-                found |= {o.image.allocation.address: o.image.allocation for o in bound(memory) if o is not None}
-                continue
-            if root.startswith(BY_MAPS):
-                first, nbytes = map(int, root.split()[1:])
-                maps = maps_in(self.setup.params[first : first + nbytes].tobytes())
-                mapped = (memory.containing(m.address) for m in maps)
-                found |= {a.address: a for a in mapped if a is not None}
-                continue
-            offset, name = _root(root)
-            if offset is not None:
-                pointer = int.from_bytes(self.setup.params[offset : offset + 8].tobytes(), "little")
-                allocation = memory.containing(pointer) or memory.nearest(pointer)
-            else:
-                allocation = self.setup.variables.get(name)
-            if allocation is not None:
-                found[allocation.address] = allocation
-        return list(found.values())
 
     def _run(self, count: int, written: list[Allocation]) -> list[HostWorker]:
         try:
@@ -453,7 +419,6 @@ class Launching:
         for worker in workers:
             if worker.follower is not None:
                 worker.follower.finish()
-            worker.compile_then_run = None  # it refers to the worker: do not leave that to the garbage collector
         return workers
 
     def _ranges(self, count: int) -> Iterator[range]:
@@ -473,7 +438,7 @@ class Launching:
 
     # -- account --------------------------------------------------------------------------------------------------
     def hazards(self, workers: list[HostWorker]) -> tuple[Finding, ...]:
-        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.file, self.setup.constants)
+        reporter = Reporter(self.unit, self.setup.memory, self.terms.grid, self.file, self.binding.constants)
         hazards: dict[tuple[str, int, str, str], Finding] = {}  # an unrolled line has many accesses: tell it once
         for w in workers:
             for k in range(w.struct.hazard_count):
@@ -542,13 +507,6 @@ class Launching:
             totals, lines, told, printed, self.terms.grid, self.terms.block, handoffs=handed, stored_to=stored_to,
             touched=touched, complete=complete, reach=Reach(reach.read, reach.written, settled),
         )  # fmt: skip
-
-
-@cache
-def _root(root: str) -> tuple[int | None, str]:
-    """Where a pointer comes from: its offset in the parameter block, or the name of a variable."""
-    kind, _, rest = root.partition("+" if root.startswith("param") else " ")
-    return (int(rest), "") if kind == "param" else (None, rest)
 
 
 def block_ranges(blocks: int, workers: int, together: int = 1) -> Iterator[range]:

@@ -16,7 +16,7 @@ from ptxsim.run.spare import Spare
 _LARGEST = 1 << 23
 """Bytes of a shadow that is handed on."""
 _spare = Spare(1 << 25)
-_PIECE = 1 << 13
+_FIRST_PIECE, _LARGEST_PIECE = 1 << 8, 1 << 13
 """Granules that are looked at together."""
 
 
@@ -47,13 +47,15 @@ def names_stored_to(written: list[Allocation], shadows: Mapping[int, np.ndarray]
 
 def _shows_a_store(shadow: np.ndarray) -> bool:
     """Whether some granule was stored to or updated: in pieces, for most arrays tell that in the first."""
-    for first in range(0, len(shadow), _PIECE):
-        piece = shadow[first : first + _PIECE]
-        if piece.any():
-            other = piece & _WHAT_WAS_DONE != _READ_ONLY  # than reads alone; granules that nobody accessed, too
-            if other.any() and np.any(accesses(piece)[0] & other):
-                return True
+    first, count = 0, _FIRST_PIECE
+    while first < len(shadow):
+        piece = shadow[first : first + count]
+        if piece.any() and ((piece & _WHAT_WAS_DONE != _READ_ONLY) & (piece > _UNTOUCHED)).any():
+            return True
+        first, count = first + count, min(4 * count, _LARGEST_PIECE)
     return False
 
 
 _WHAT_WAS_DONE, _READ_ONLY = np.uint64(3 << L.KIND_SHIFT | L.WROTE_BEFORE << 32), np.uint64(L.READ << L.KIND_SHIFT)
+_UNTOUCHED = np.uint64(0xFFFFFFFF)
+"""No granule that somebody accessed holds so little."""

@@ -25,8 +25,11 @@ class Spare:
 
     def give(self, arrays: Iterable[np.ndarray]) -> None:
         """Take the memory of arrays, all of the block that each is a part of."""
+        given = [*arrays]
+        if not given:
+            return
         with self._lock:
-            for array in arrays:
+            for array in given:
                 whole = array if array.base is None else array.base
                 self._blocks.append(whole.view(np.uint8))
             while sum(block.nbytes for block in self._blocks) > self._most:

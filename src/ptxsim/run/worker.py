@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from random import Random
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import Terms
 from ptxsim.run.asynchronous import Follower
+from ptxsim.run.binding import Binding
 from ptxsim.run.hazards import note
 from ptxsim.run.heap import HeapView
 from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
@@ -39,13 +42,10 @@ _MOST_RESTING = 4 << 20
 
 @dataclass(frozen=True)
 class LaunchSetup:
-    """What all workers of a launch share: `params` with the addresses of variables behind it, budgets and limits."""
+    """What all workers of a launch share: what its code finds in memory, budgets and limits."""
 
-    code: Code
-    terms: Terms
+    binding: Binding
     memory: Memory
-    variables: Mapping[str, Allocation]
-    params: np.ndarray
     shared_bytes: int
     """static and dynamic shared memory"""
     block_budget: int
@@ -61,10 +61,12 @@ class LaunchSetup:
     """of a cooperative launch whose blocks meet"""
 
     @property
-    def constants(self) -> list[Allocation]:
-        """The variables in constant memory."""
-        declared = self.code.translation.unit.kernel.module.globals
-        return [a for name, a in self.variables.items() if declared[name].space == "const"]
+    def code(self) -> Code:
+        return self.binding.code
+
+    @property
+    def terms(self) -> Terms:
+        return self.binding.terms
 
 
 class HostWorker:
@@ -72,32 +74,22 @@ class HostWorker:
 
     def __init__(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> None:
         self.setup = setup
-        self.residents: Any = (L.Resident * 0)()
-        self.clusters: Any = (L.ClusterPart * 0)()
         self.follower: Follower | None = None
         terms, unit = setup.terms, setup.code.translation.unit
         sites = setup.code.translation.most_sites
-        self.counters = _aligned(8 * max(1, unit.plan.size), _APART).view(np.uint64)
-        self.sites = (L.Site * sites)()
+        self.places = self._places()
+        self._lay_out(sites)
         self.hazards = (L.HazardRecord * L.HAZARD_CAPACITY)()
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
-        self.places = self._places()
-        self.context_bytes = -(-unit.context.size * terms.warps // _PAGE) * _PAGE
-        self.contexts = _aligned(self.context_bytes * self.places)
+        self._marks = self._never_changing()
         self._mark_contexts()
         self._listed: tuple[Allocation, ...] | None = None
         self._shadowed: list[Any] = []
-        self.shared_stride = -(-(setup.shared_bytes + 64) // _PAGE) * _PAGE
-        # code that picks words out of whole vectors may begin before the first, and read behind the last
-        self.shared = _aligned(_PAGE + self.shared_stride * self.places)[_PAGE:]
-        cell = L.EXACT_CELL_BYTES if unit.options.exact else 4 * unit.options.check
-        self.shadow_stride = -(-((setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell // _PAGE) * _PAGE
-        self.shadow = _aligned(self.shadow_stride * self.places)
         self._list_arrays(shadows)
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(setup.print_limit if prints else 8, np.uint8)
-        s = self.struct = L.WorkerState.from_buffer(_aligned(ctypes.sizeof(L.WorkerState), _APART).data)
+        s = self.struct
         s.nctaid[:] = terms.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
         s.shared_bytes, s.dynamic_bytes = setup.shared_bytes, terms.shared_bytes
@@ -105,14 +97,15 @@ class HostWorker:
         s.cluster_size[:] = terms.cluster
         s.other_site = L.NO_SITE
         s.workspace = setup.workspace.address if setup.workspace is not None else 0
-        s.params, s.counters = setup.params.ctypes.data, self.counters.ctypes.data
+        s.params, s.counters = setup.binding.params_at, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
-        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
+        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         self.order = np.arange(terms.warps, dtype=np.uint32)
         s.order = self.order.ctypes.data
         self.error: BaseException | None = None
+        self._masked_room: np.ndarray | None = None
         self._make_queues()
         self._ready_masked()
         s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
@@ -125,8 +118,34 @@ class HostWorker:
         self.heap = self._heap_view(shadows)
         self._kind = _kind(setup)
         self._addresses = ctypes.addressof(s), self.contexts.ctypes.data
-        self._new = bytes(s) if self._may_return else b""
-        self._new_residents = bytes(self.residents), bytes(self.clusters)
+        self._small_at = self._small.ctypes.data
+        _at_work[self._addresses[0]] = self
+        self._new = self._small.tobytes() if self._may_return else b""
+
+    def _lay_out(self, sites: int) -> None:
+        """Memory of what a launch changes: all that is small in one piece, whose beginnings are kept, and all that is
+        large and begins as zeros in another."""
+        terms, unit, places = self.setup.terms, self.setup.code.translation.unit, self.places
+        turns = places if unit.in_turns else 0
+        clusters = turns // math.prod(terms.cluster)
+        kinds: list[Any] = [L.WorkerState, L.Site * sites, L.Resident * turns, L.ClusterPart * clusters]
+        lengths = [8 * max(1, unit.plan.size), *map(ctypes.sizeof, kinds)]
+        self._small, (counters, *parts) = _side_by_side(lengths, _APART)
+        self.counters = counters.view(np.uint64)
+        self.struct, self.sites, self.residents, self.clusters = (
+            kind.from_buffer(part.data) for kind, part in zip(kinds, parts, strict=True)
+        )
+        cell = L.EXACT_CELL_BYTES if unit.options.exact else 4 * unit.options.check
+        self.context_bytes = _whole_pages(unit.context.size * terms.warps)
+        self.shared_stride = _whole_pages(self.setup.shared_bytes + 64)
+        self.shadow_stride = _whole_pages(((self.setup.shared_bytes >> unit.shared_granule_log2) + 16) * cell)
+        self.pending_bytes = L.QUEUE_BYTES * terms.warps if unit.copies_async else 64
+        each = self.context_bytes, self.shared_stride, self.shadow_stride, self.pending_bytes
+        contexts, shared, shadow, pending = (n * places for n in each)
+        # code that picks words out of whole vectors may begin before the first, and read behind the last
+        self._large, parts = _side_by_side((contexts, _PAGE + shared, shadow, pending), _PAGE)
+        self.contexts, shared_and_before, self.shadow, self.pending = parts
+        self.shared = shared_and_before[_PAGE:]
 
     @property
     def _may_return(self) -> bool:
@@ -146,18 +165,16 @@ class HostWorker:
         self.setup = setup
         if not self._may_return:
             return False
-        for array in (self.counters, self.contexts, self.shared, self.shadow, self.pending, self.wide_headers):
-            array.fill(0)
+        ctypes.memmove(self._small_at, self._new, len(self._new))
+        self._large.fill(0)
         self._mark_contexts()
-        ctypes.memset(self.sites, 0, ctypes.sizeof(self.sites))
-        ctypes.memmove(self._addresses[0], self._new, len(self._new))
-        for places, new in zip((self.residents, self.clusters), self._new_residents, strict=True):
-            ctypes.memmove(places, new, len(new))
+        if len(self.wide_headers):
+            self.wide_headers.fill(0)
         self._list_arrays(shadows)
         self.shadows = shadows
-        s.params = setup.params.ctypes.data
+        s.params = setup.binding.params_at
         s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
-        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.constants)
+        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         self._ready_masked()
         return True
@@ -171,14 +188,10 @@ class HostWorker:
     def _ready_masked(self) -> None:
         """What is to be called when lanes part."""
         self.masked_counters: np.ndarray | None = None
-        self.compile_then_run: object = None
         if self.setup.code.masked_plan is not None:
             self._enter_masked()
-            return
-        callback = MASKED(self._first_masked)
-        self.compile_then_run = callback
-        # not ctypes.cast: its result and the callback would keep each other, this worker and its arena alive
-        self.struct.masked = ctypes.c_void_p.from_buffer(callback).value
+        else:
+            self.struct.masked = _FIRST_MASKED_AT
 
     def _heap_view(self, shadows: dict[int, np.ndarray]) -> HeapView | None:
         """What blocks see of the device heap, where there is one."""
@@ -208,7 +221,7 @@ class HostWorker:
     def _list_anew(self, allocations: tuple[Allocation, ...]) -> None:
         """The tables for allocations that are not those of the last launch; those without a shadow."""
         self.allocations = (L.Site * max(1, len(allocations)))()
-        constant = sorted(self.setup.constants, key=lambda a: a.address)
+        constant = self.setup.binding.constants
         self.constants = (L.Site * max(1, len(constant)))()
         self._listed, self._shadowed = allocations, []
         self._entries = {a.address: entry for entry, a in zip(self.allocations, allocations, strict=False)}
@@ -220,8 +233,6 @@ class HostWorker:
     def _make_queues(self) -> None:
         """What blocks need that copy in the background, multiply in warpgroups, or run in turns."""
         terms, unit, s = self.setup.terms, self.setup.code.translation.unit, self.struct
-        self.pending_bytes = L.QUEUE_BYTES * terms.warps if unit.copies_async else 64
-        self.pending = _aligned(self.pending_bytes * self.places)
         s.pending = self.pending.ctypes.data
         groups = -(-terms.warps // WARPGROUP)
         entries = groups * unit.wide_entries
@@ -249,8 +260,6 @@ class HostWorker:
     def _make_residents(self) -> None:
         """Places for blocks, each with its part of everything; the shared memory of a cluster lies together."""
         cluster = math.prod(self.setup.terms.cluster)
-        self.residents = (L.Resident * self.places)()
-        self.clusters = (L.ClusterPart * (self.places // cluster))()
         for k, resident in enumerate(self.residents):
             part, group = resident.part, k // cluster
             part.resident = k
@@ -264,12 +273,17 @@ class HostWorker:
         s.residents, s.resident_count = ctypes.addressof(self.residents), self.places
         s.wanted = self.places if self.setup.terms.cooperative else 1
 
-    def _mark_contexts(self) -> None:
-        """What never changes in warps' contexts: each one's index, and the lanes that exist."""
+    def _never_changing(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What never changes in warps' contexts, each with its place: a warp's index, and the lanes that exist."""
         words, warps = self._rows(np.uint32), self.setup.terms.warps
-        words[:, :, L.ContextLayout.WARP_INDEX // 4] = np.arange(warps)
-        words[:, :, L.ContextLayout.LIVE // 4] = 0xFFFFFFFF
-        words[:, -1, L.ContextLayout.LIVE // 4] = (1 << (self.setup.terms.threads - (warps - 1) * WARP)) - 1
+        live = np.full(warps, 0xFFFFFFFF, np.uint32)
+        live[-1] = (1 << (self.setup.terms.threads - (warps - 1) * WARP)) - 1
+        index = words[:, :, L.ContextLayout.WARP_INDEX // 4]
+        return [(index, np.arange(warps, dtype=np.uint32)), (words[:, :, L.ContextLayout.LIVE // 4], live)]
+
+    def _mark_contexts(self) -> None:
+        for place, value in self._marks:
+            place[:] = value
 
     def _rows(self, kind: Any) -> np.ndarray:
         """The contexts as [place, warp, byte or word]."""
@@ -322,16 +336,20 @@ class HostWorker:
 
     def _enter_masked(self) -> None:
         """Counters for `masked`, and its address in place of the call that compiles it."""
-        code = self.setup.code
+        code, s = self.setup.code, self.struct
         assert code.masked_plan is not None
-        self.masked_counters = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
-        self.struct.masked_counters = self.masked_counters.ctypes.data
-        self.struct.masked = code.masked_address
+        if self._masked_room is None:
+            self._masked_room = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
+        else:
+            self._masked_room.fill(0)
+        self.masked_counters = self._masked_room
+        s.masked_counters = self._masked_room.ctypes.data
+        s.masked = code.masked_address
         if code.runs is not None:
-            self.struct.functions, self.struct.runs, self.struct.whole = (part.ctypes.data for part in code.runs)
+            s.functions, s.runs, s.whole = (part.ctypes.data for part in code.runs)
 
-    def _first_masked(self, context: int, worker: int) -> int:
-        """Called by the driver when lanes part for the first time: compiles `masked`, then runs it."""
+    def _first_masked(self, context: int) -> int:
+        """Where lanes part for the first time: compiles `masked`, then runs it."""
         try:
             self.setup.code.compile_masked()
             self._enter_masked()
@@ -339,7 +357,7 @@ class HostWorker:
             self.error = error
             self.struct.fault = L.FAULT_STOPPED
             return L.FAULTED << 16
-        return MASKED(self.setup.code.masked_address)(context, worker)
+        return MASKED(self.setup.code.masked_address)(context, self._addresses[0])
 
     @property
     def strayed(self) -> bool:
@@ -361,6 +379,19 @@ class HostWorker:
         return self.print_buffer[: self.struct.print_used].tobytes()
 
 
+_at_work: WeakValueDictionary[int, HostWorker] = WeakValueDictionary()
+"""Workers by the address of their state, which is all that generated code knows of them."""
+
+
+@MASKED
+def _first_masked(context: int, worker: int) -> int:
+    """What the driver calls when lanes part for the first time."""
+    return _at_work[worker]._first_masked(context)
+
+
+_FIRST_MASKED_AT = ctypes.cast(_first_masked, ctypes.c_void_p).value
+
+
 def _kind(setup: LaunchSetup) -> tuple[object, ...]:
     """What launches have in common that one worker can do one after the other."""
     terms = setup.terms
@@ -379,3 +410,14 @@ def _aligned(nbytes: int, alignment: int = 4096) -> np.ndarray:
     raw = np.zeros(nbytes + 2 * alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return raw[start : start + nbytes]
+
+
+def _side_by_side(lengths: Sequence[int], alignment: int) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Zero bytes, and parts of them with these lengths, each at a multiple of `alignment`."""
+    ends = [*accumulate(-(-n // alignment) * alignment for n in lengths)]
+    whole = _aligned(ends[-1], alignment)
+    return whole, [whole[start : start + n] for start, n in zip((0, *ends), lengths, strict=False)]
+
+
+def _whole_pages(nbytes: int) -> int:
+    return -(-nbytes // _PAGE) * _PAGE

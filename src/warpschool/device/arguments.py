@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,15 +38,15 @@ class KernelParameter:
         """How messages call it: "argument 2 (n)"."""
         return f"argument {self.index + 1}" + (f" ({self.declared.name})" if self.declared else "")
 
-    @property
+    @cached_property
     def is_struct(self) -> bool:
         return self.info.type == "b8"
 
-    @property
+    @cached_property
     def is_float(self) -> bool:
         return self.info.type in _FLOAT_TYPES
 
-    @property
+    @cached_property
     def may_be_pointer(self) -> bool:
         is_address = self.info.size_bytes == 8 and not (self.is_float or self.is_struct)
         return is_address and (self.declared is None or self.declared.is_pointer)
@@ -130,6 +131,8 @@ def _check_array(parameter: KernelParameter, array: Any) -> None:
         raise ArgumentError(f"the kernel takes a value, {parameter.wants}; an array was given")
     wanted = parameter.declared.element if parameter.declared else None
     dtype = getattr(array, "dtype", None)
+    if dtype is wanted:
+        return
     if wanted is None or not isinstance(dtype, np.dtype) or dtype.kind not in "fiub" or dtype.itemsize == 1:
         return  # nothing is known, or raw bytes
     if (dtype.kind == "f") != (wanted.kind == "f") or (dtype.itemsize != wanted.itemsize and wanted.itemsize != 1):
@@ -217,14 +220,20 @@ def checked_dims(kernel: str, what: str, given: Any) -> Dim3:
     """A grid or block as three positive integers within CUDA's limits. Raises LaunchError."""
     lengths = (given,) if isinstance(given, (int, np.integer)) else given
     try:
-        dims = [operator.index(n) for n in lengths]
+        return _checked(kernel, what, *lengths)
     except TypeError:
         raise LaunchError(
             f"{kernel}: {what} is a tuple of up to three integers, not {given!r}",
             next_step="Divide with // (or warpschool's cdiv rule, -(-n // b)): / gives a float.",
         ) from None
+
+
+@lru_cache(maxsize=256, typed=True)
+def _checked(kernel: str, what: str, *lengths: Any) -> Dim3:
+    """The same for lengths one by one. Raises LaunchError, and TypeError for what is no integer."""
+    dims = [operator.index(n) for n in lengths]
     if not 1 <= len(dims) <= 3:
-        raise LaunchError(f"{kernel}: {what} has 1 to 3 dimensions, not {len(dims)}: {given!r}")
+        raise LaunchError(f"{kernel}: {what} has 1 to 3 dimensions, not {len(dims)}: {lengths!r}")
     limits = MAX_GRID if what == "grid" else MAX_BLOCK
     for axis, length, limit in zip("xyz", dims, limits, strict=False):
         if not 1 <= length <= limit:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +267,6 @@ class Kernel:
         dims = checked_dims(self.name, "grid", grid), checked_dims(self.name, "block", block)
         self._check_shared(shared_mem)
         scalars = convert(self.name, self.parameters, arguments, device)
-        arrays = {(a.address, a.nbytes): a.nbytes for a in arguments if isinstance(a, DeviceArray)}
 
         def run() -> Launch:
             for parameter, argument in zip(self.parameters, arguments, strict=True):
@@ -281,7 +280,6 @@ class Kernel:
                 shared_mem=shared_mem,
                 device=device,
                 source_name=self.module.name,
-                array_bytes=sum(arrays.values()),
                 outcome=outcome,
                 again=run,
                 call=Invocation(self, arguments, scalars),
@@ -315,7 +313,12 @@ class Kernel:
                 next_step=f"Options: {', '.join(known)}",
             )
         usual = self.module.device.options
-        return replace(usual, **simulator) if simulator else usual
+        if not simulator:
+            return usual
+        try:
+            return _changed(usual, **simulator)
+        except TypeError:  # a value that cannot be remembered: the options say what is wrong with it
+            return replace(usual, **simulator)
 
     def _check_shared(self, shared_mem: int) -> None:
         """Dynamic shared memory beyond the kernel's limit is refused, as on a GPU."""
@@ -370,6 +373,12 @@ class Kernel:
         return f"Kernel({self.name!r} of {self.module.name!r}, device={self.module.device.name!r})"
 
 
+@lru_cache(maxsize=64, typed=True)
+def _changed(usual: LaunchOptions, **changes: Any) -> LaunchOptions:
+    """Options with some changed: launches ask for the same again and again. Raises ArgumentError."""
+    return replace(usual, **changes)
+
+
 # ---------------------------------------------------------------- what a launch leaves behind
 
 
@@ -396,12 +405,16 @@ class Launch:
     """dynamic shared memory in bytes"""
     device: Device
     source_name: str
-    array_bytes: int
-    """bytes of all distinct arrays that were passed"""
     outcome: Outcome = field(repr=False)
     again: Callable[[], Launch] = field(repr=False)
     """the same launch once more, on the arrays as they are now"""
     call: Invocation = field(repr=False)
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of all distinct arrays that were passed."""
+        arrays = (a for a in self.call.arguments if isinstance(a, DeviceArray))
+        return sum({(a.address, a.nbytes): a.nbytes for a in arrays}.values())
 
     @property
     def source(self) -> str:

@@ -24,7 +24,7 @@ from ptxsim import Allocation, Memory
 from ptxsim.limits import STATIC_SHARED_LIMIT
 from ptxsim.tensormap import BYTES
 from warpschool import model
-from warpschool.counters import Counters, UnmeasuredCounters
+from warpschool.counters import Counters, CountersByLine, UnmeasuredCounters
 from warpschool.device.protocol import (
     Buffer,
     Device,
@@ -307,16 +307,17 @@ class SimLoadedKernel:
         return _outcome(record, options)
 
 
+_OFF = "switched off for this launch"
+_NO_COUNTERS = UnmeasuredCounters(f"counting was {_OFF}")
+_NO_LINES = UnmeasuredLines("counters per line", f"counting was {_OFF}")
+_NO_HAZARDS = UnmeasuredHazards("hazards", f"checks were {_OFF}")
+
+
 def _outcome(record: LaunchRecord, options: LaunchOptions) -> Outcome:
-    off = "switched off for this launch"
     return Outcome(
-        counters=Counters(record.counters, blocks=math.prod(record.grid))
-        if options.count
-        else UnmeasuredCounters(f"counting was {off}"),
-        lines={line: Counters(counts) for line, counts in sorted(record.lines.items())}
-        if options.count
-        else UnmeasuredLines("counters per line", f"counting was {off}"),
-        hazards=record.hazards if options.check else UnmeasuredHazards("hazards", f"checks were {off}"),
+        counters=Counters(record.counters, blocks=math.prod(record.grid)) if options.count else _NO_COUNTERS,
+        lines=CountersByLine(record.lines) if options.count else _NO_LINES,
+        hazards=record.hazards if options.check else _NO_HAZARDS,
         printed=record.printed,
         notes=record.notes,
         handoffs=record.handoffs,
