@@ -6,7 +6,8 @@ All runs are interleaved in one process, and the least time of each counts, so t
 parts of a tiled product follow from three launches: of the whole kernel; of one whose tiles are multiplied along half
 of the steps of k; and of one with K = 0, whose blocks do nothing but start, store and end. `by_hand.py` has the same
 products with nothing of the simulator in them. Loads of an irregular float4 are compared with regular ones, and
-products of subnormal numbers with products of others.
+products of subnormal numbers with products of others. A launch of one block that has next to nothing to do tells what
+every launch takes.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ extern "C" __global__ void k(const float4* in, float* out, int turns) {
     out[blockIdx.x * blockDim.x + t] = sum;
 }
 """
+NEXT_TO_NOTHING = """extern "C" __global__ void k(float* out, float x) { out[threadIdx.x] += x; }"""
 SCALED = """extern "C" __global__ void k(const float* in, float* out, int turns) {
     const int t = blockIdx.x * blockDim.x + threadIdx.x;
     float x = in[t], sum = 0;
@@ -136,6 +138,17 @@ def others() -> dict[tuple[str, str, str], Callable[[], object]]:
     return runs
 
 
+def alone() -> dict[tuple[str, str, str], Callable[[], object]]:
+    """Launches of one block that has next to nothing to do: what every launch takes, whatever its kernel does."""
+    device = ws.get_device("sim")
+    arguments = device.zeros((32,), np.float32), np.float32(1)
+    kernel = ws.RawModule(code=NEXT_TO_NOTHING, device="sim").get_function("k")
+    return {
+        ("alone", way, ""): partial(kernel, (1,), (32,), arguments, threads=1, **options)
+        for way, options in WAYS.items()
+    }
+
+
 def least_ms(runs: dict[tuple[str, str, str], Callable[[], object]], repeat: int) -> dict[tuple[str, str, str], float]:
     """Least processor time of each run, all taken in turn."""
     best = dict.fromkeys(runs, float("inf"))
@@ -162,7 +175,7 @@ def measure(size: int, repeat: int) -> dict:
     runs, numpy_product = products(size)
     reference = ("NumPy", "", "")
     four = {("wgmma", way, "whole"): run for way, run in by_wgmma(size, WAYS)[0].items()}
-    best = least_ms({reference: numpy_product, **runs, **others(), **four}, repeat)
+    best = least_ms({reference: numpy_product, **runs, **others(), **alone(), **four}, repeat)
     rows = {}
     for name, (_, _, _, loop) in KERNELS.items():
         rows[name] = {
@@ -177,6 +190,7 @@ def measure(size: int, repeat: int) -> dict:
     return {
         "what": "steady", "size": size, "repeat": repeat, "cpu": processor.name(), "cores": os.cpu_count(),
         "load_before": load, "numpy_ms": best[reference], "kernels": rows, "compared": compared,
+        "alone_ms": {way: best["alone", way, ""] for way in WAYS},
         "versions": {"python": platform.python_version(), "numpy": np.__version__, "warpschool": ws.__version__},
     }  # fmt: skip
 

@@ -92,7 +92,8 @@ def _steady() -> list[str]:
                 continue
             (first, one), (second, other) = ways[way].items()
             lines.append(f"| {name} | {told} | {first} {one:.1f} ms | {second} {other:.1f} ms | {other / one:.1f} |")
-    return lines
+    alone = ", ".join(f"{_WAYS[way]} {ms:.2f} ms" for way, ms in found["alone_ms"].items())
+    return [*lines, "", f"What every launch takes, by one of a block that has next to nothing to do: {alone}."]
 
 
 def _first_launches(found: dict) -> list[str]:

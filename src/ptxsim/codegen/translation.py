@@ -243,9 +243,9 @@ def _is_named(kernel: Kernel) -> bool:
 
 def _wide_entries(kernel: Kernel) -> int:
     """How many operands of wgmma are kept ready: for as many products as warps of a warpgroup are apart, mostly those
-    of a block, twice. More would only push each other out of the host's caches."""
+    of a block. More would only push each other out of the host's caches."""
     products = [sum(i.opcode == "wgmma" and i.has("mma_async") for i in b.instructions) for b in kernel.blocks]
-    return min(MOST_WIDE, max(LEAST_WIDE, 2 << (max(products) - 1).bit_length())) if any(products) else 0
+    return min(MOST_WIDE, max(LEAST_WIDE, 1 << (max(products) - 1).bit_length())) if any(products) else 0
 
 
 def _reads_workspace(i: Instruction) -> bool:

@@ -177,7 +177,7 @@ class _Multiplier(_Writer):
         self.place, self.steps, self.silicon = place, steps, silicon
         self.strip = _Strip.of(p, wide_registers)
         self.lanes, self.across = self.strip.lanes, self.strip.vectors
-        at_once = (16 if wide_registers else 12) // self.across  # enough that none waits for the one before
+        at_once = (16 if wide_registers else 8) // self.across  # none waits for the one before, and rows divide evenly
         if silicon:  # a sum at a time: its terms fill the registers
             self.across = at_once = 1
         self.high = min(at_once, HIGH)
