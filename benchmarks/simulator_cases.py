@@ -59,10 +59,10 @@ WGMMA = HERE.parent / "solutions" / "lab07_tensor_cores" / "06_wgmma.cu"
 
 
 def by_wgmma(
-    size: int, ways: Mapping[str, Mapping[str, bool]]
+    size: int, ways: Mapping[str, Mapping[str, bool]], *, depth: int | None = None
 ) -> tuple[dict[str, Callable[[], object]], Callable[[], object]]:
     """Launches of the reference of lab07/06 (TMA, clusters, wgmma) on one thread, by how they are made, and NumPy's
-    product in f32 of the same halves.
+    product in f32 of the same halves. Matrices are square, or A has `depth` columns.
 
     Each has been launched until its compiled code was there, and the result compared.
     """
@@ -71,10 +71,11 @@ def by_wgmma(
 
     program = Program(parse_contract(WGMMA.read_text(encoding="utf-8"), name=WGMMA.name), device="sim")
     rng, device = np.random.default_rng(0), program.module.device
-    a, b = (rng.standard_normal((size, size)).astype(np.float16) for _ in range(2))
+    k = size if depth is None else depth
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((size, k), (k, size)))
     arrays = {"A": device.asarray(a), "B": device.asarray(b), "C": device.empty((size, size), np.float16)}
     wide = a.astype(np.float32), b.astype(np.float32)
-    sizes = dict.fromkeys("MNK", size)
+    sizes = {"M": size, "N": size, "K": k}
     runs = {way: partial(program.enqueue, sizes, arrays, threads=1, **options) for way, options in ways.items()}
     for run in runs.values():
         spent = 0.0

@@ -175,6 +175,7 @@ def measure(size: int, repeat: int) -> dict:
     runs, numpy_product = products(size)
     reference = ("NumPy", "", "")
     four = {("wgmma", way, "whole"): run for way, run in by_wgmma(size, WAYS)[0].items()}
+    four["wgmma", "bare", "half"] = by_wgmma(size, {"bare": WAYS["bare"]}, depth=size // 2)[0]["bare"]
     best = least_ms({reference: numpy_product, **runs, **others(), **alone(), **four}, repeat)
     rows = {}
     for name, (_, _, _, loop) in KERNELS.items():
@@ -184,6 +185,8 @@ def measure(size: int, repeat: int) -> dict:
         if name in by_hand.PRODUCTS:
             rows[name]["by hand"] = {"ms": best[name, "by hand", "whole"]}
     rows["wgmma"] = {way: {"ms": best["wgmma", way, "whole"]} for way in WAYS}
+    steps = 2 * (best["wgmma", "bare", "whole"] - best["wgmma", "bare", "half"])
+    rows["wgmma"]["bare"] |= {"steps_ms": steps, "blocks_ms": best["wgmma", "bare", "whole"] - steps}
     compared: dict[str, dict[str, dict[str, float]]] = {}
     for name, kinds in {"float4 loads": ("regular", "irregular"), "subnormal numbers": ("normal", "subnormal")}.items():
         compared[name] = {way: {kind: best[name, way, kind] for kind in kinds} for way in WAYS}

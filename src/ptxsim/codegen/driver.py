@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.abreast import warps_abreast
@@ -27,7 +28,7 @@ from ptxsim.codegen.emit import (
     tell_async,
 )
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
-from ptxsim.codegen.turns import Turns
+from ptxsim.codegen.turns import Turns, run_by_warpgroups, whose_turn
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
 
@@ -258,7 +259,7 @@ def _write_down(b: Helper, warps: Warps, last: _Last, entry: IRValue) -> None:
 # ---------------------------------------------------------------- one by one
 
 
-def run_warp(b: Helper, warps: Warps, warp: IRValue, slots: Slots) -> None:
+def run_warp(b: Helper, warps: Warps, slots: Slots, warp: IRValue) -> None:
     """One warp, if it is its turn, until it ends, waits at a barrier of the block, or gives way."""
     unit, context = warps.unit, warps.context(b, warp)
     mine = b.binary("shl", i32(1), b.resize(warp, "i32"))
@@ -428,11 +429,12 @@ def _rounds(
     if in_lockstep:
         lockstep_round(b, warps, slots, release, over)
     start = b.load("i64", slots.start)
-    with b.loop(b.sub(i64(warps.count), start)) as further:
-        warp = b.add(start, further)
-        if unit.options.reordered:
-            warp = b.resize(b.element(b.worker("order", "ptr"), "i32", warp), "i64")
-        run_warp(b, warps, warp, slots)
+    if unit.wide_entries and not unit.followed:
+        run = partial(run_warp, b, warps, slots)
+        run_by_warpgroups(b, unit, warps.contexts, warps.count, slots.turn, run)
+    else:
+        with b.loop(b.sub(i64(warps.count), start)) as further:
+            run_warp(b, warps, slots, whose_turn(b, unit, b.add(start, further)))
     alive, waiting = b.load("i32", slots.alive), b.new_label("waiting")
     b.branch(b.icmp("ne", alive, i32(0)), waiting, over, then=waiting)
     if unit.named:

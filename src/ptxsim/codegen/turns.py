@@ -1,4 +1,4 @@
-"""Blocks that may wait for each other: the part of the driver that lets them run in turns."""
+"""Whose turn it is: of blocks that may wait for each other, and of the warps of a block."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from ptxsim.codegen.unit import Unit, thread_count
 
 PATIENCE = 2
 """Turns of all resident blocks in vain, after which the next block is let in: one of these may be waiting for it."""
+_MOST_AGAIN = 64
+"""How often warpgroups of a block go on in a round while other warps wait."""
+_C = L.ContextLayout
 
 
 class Turns:
@@ -157,3 +160,51 @@ class Turns:
         b.increment(self.record(start, "members"), i32(-1))
         b.store(b.add_const(b.load("i64", self.active), -1), self.active)
         b.store(i64(0), self.vain)
+
+
+def whose_turn(b: Helper, unit: Unit, position: IRValue) -> IRValue:
+    """The warp whose turn is at a position of a round."""
+    if not unit.options.reordered:
+        return position
+    return b.resize(b.element(b.worker("order", "ptr"), "i32", position), "i64")
+
+
+def run_by_warpgroups(
+    b: Helper, unit: Unit, contexts: IRValue, count: int, turn: IRValue, run: Callable[[IRValue], None]
+) -> None:
+    """A round of `count` warps, of those whose bits are set at `turn`.
+
+    The four of a warpgroup that all wait at `wgmma.wait_group` go on at once, while what they work on is in the host's
+    nearest caches; not for ever, for they may look for what others have to do.
+    """
+    position, left = b.variable("i64", i64(0)), b.variable("i64", i64(_MOST_AGAIN))
+    head, fourth, following, done = (b.new_label(name) for name in ("warp", "fourth", "next", "done"))
+    b.br(head, then=head)
+    now = b.load("i64", position)
+    run(whose_turn(b, unit, now))
+    b.store(b.add_const(now, 1), position)
+    is_fourth = b.icmp("eq", b.and_const(now, 3), i64(3))
+    b.branch(b.and_(is_fourth, b.icmp("sgt", b.load("i64", left), i64(0))), fourth, following, then=fourth)
+    first = b.add_const(now, -3)
+    again = IRValue("i1", "true")
+    for k in range(4):
+        warp = b.add_const(first, k)
+        in_place = b.icmp("eq", whose_turn(b, unit, warp), warp)
+        again = b.and_(again, b.and_(in_place, _waits_for_products(b, unit, contexts, warp)))
+    with b.if_(again):
+        b.store(first, position)
+        four = b.binary("shl", i32(0xF), b.resize(first, "i32"))
+        b.store(b.or_(b.load("i32", turn), four), turn)
+        b.increment(left, i64(-1))
+        if unit.in_turns:
+            b.store(i32(1), b.offset(WORKER, L.field("came_further")))
+    b.br(following, then=following)
+    b.branch(b.icmp("ult", b.load("i64", position), i64(count)), head, done, then=done)
+
+
+def _waits_for_products(b: Helper, unit: Unit, contexts: IRValue, warp: IRValue) -> IRValue:
+    """Whether the whole warp waits for the others of its warpgroup at `wgmma.wait_group`."""
+    context = b.offset(contexts, b.mul(warp, i64(unit.context.size)))
+    waits = b.icmp("eq", b.lshr(b.load("i32", b.offset(context, _C.STATUS)), 16), i32(L.AT_BARRIER))
+    own = b.add_const(b.resize(b.lshr(warp, 2), "i32"), L.WARPGROUP_BARRIER)
+    return b.and_(waits, b.icmp("eq", b.load("i32", b.offset(context, _C.BARRIER_ID)), own))
