@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxsim.codegen import layout as L
 from ptxsim.limits import WARP
+from ptxsim.run.spare import Spare
 
 _MOST_WAITING = 16 * L.ASYNC_RECORDS
 """Records of a cluster that are kept until it is over; of a longer one the first are judged before."""
+_RECORD = np.dtype(L.AsyncRecord)
+_BYTES = L.ASYNC_RECORDS * _RECORD.itemsize
+_spare = Spare(1 << 24)
 _WITH_LANES, _WITH_PLACES = (
     np.isin(np.arange(len(L.AsyncEvent)), kinds)
     for kinds in (
@@ -37,42 +42,83 @@ class Told:
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Records that follow each other, and what they say wherever a cluster stands in the grid and in memory.
+
+    `lanes` and `places` have a row for each record of which they say something; `before` counts these up to a record.
+    """
+
+    records: np.ndarray
+    plain: npt.NDArray[np.uint64]
+    lanes: npt.NDArray[np.int32]
+    lanes_before: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    places_before: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, r: np.ndarray) -> Piece:
+        kind, mask, notice = r["kind"], r["mask"], r["notice"]
+        plain = np.empty((len(r), 12), np.uint64)
+        for column, values in enumerate((kind, r["warp"], r["rank"], mask)):
+            plain[:, column] = values
+        plain[:, 4:] = notice["words"].view(np.uint64)
+        some, placed = _WITH_LANES[kind], _WITH_PLACES[kind]
+        lanes = np.where(_lanes_in(mask[some]), notice["lanes"][some], 0)
+        places = np.where(_lanes_in(mask[placed]), _places(r["addresses"][placed], r["shared"][placed]), 0)
+        return cls(r, plain, lanes, _counted(some), places, _counted(placed))
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def between(self, first: int, last: int) -> Piece:
+        """A part of it."""
+        a, b, c, d = (int(n[at]) for n in (self.lanes_before, self.places_before) for at in (first, last))
+        counts = slice(first, last + 1)
+        return Piece(
+            self.records[first:last], self.plain[first:last], self.lanes[a:b], self.lanes_before[counts] - a,
+            self.places[c:d], self.places_before[counts] - c,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Sequence:
     """What happened to the cluster in one place, all of it or a part."""
 
     number: int
-    records: np.ndarray
+    pieces: list[Piece]
     is_whole: bool
 
     def digest(self, worker: L.WorkerState) -> int:
         """The same for clusters that did the same, wherever they stand in the grid and in memory."""
-        r = self.records
-        kind = r["kind"]
-        told = [kind, r["warp"], r["rank"], r["mask"], r["notice"]["words"]]
-        with_lanes, with_places = r[_WITH_LANES[kind]], r[_WITH_PLACES[kind]]
-        told.append(np.where(_lanes_in(with_lanes), with_lanes["notice"]["lanes"], 0))
-        told.append(np.where(_lanes_in(with_places), _places(with_places), 0))
         shape = np.array([worker.shared_bytes, worker.shared_stride, *worker.cluster_size], np.uint64)
-        return hash(b"".join(piece.tobytes() for piece in (shape, *told)))
+        told = [getattr(piece, name) for name in ("plain", "lanes", "places") for piece in self.pieces]
+        return hash(b"".join(array.tobytes() for array in (shape, *told)))
 
     def events(self) -> Iterator[tuple[int, int, int, Told]]:
         """(kind, warp, mask, what else is told), in order."""
-        r, places = self.records, _places(self.records)
-        plain = (r[name].tolist() for name in ("kind", "warp", "mask", "rank", "block"))
-        words, lanes = r["notice"]["words"].tolist(), r["notice"]["lanes"]
-        for k, (kind, warp, mask, rank, block) in enumerate(zip(*plain, strict=True)):
-            yield kind, warp, mask, Told(rank, block, words[k], lanes[k], places[k])
+        for piece in self.pieces:
+            r = piece.records
+            places, lanes = _places(r["addresses"], r["shared"]), r["notice"]["lanes"]
+            words = r["notice"]["words"].tolist()
+            plain = (r[name].tolist() for name in ("kind", "warp", "mask", "rank", "block"))
+            for k, (kind, warp, mask, rank, block) in enumerate(zip(*plain, strict=True)):
+                yield kind, warp, mask, Told(rank, block, words[k], lanes[k], places[k])
 
 
-def _places(records: np.ndarray) -> npt.NDArray[np.int64]:
+def _places(addresses: npt.NDArray[np.uint64], shared: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
     """Where each lane's object lies, counted from the block's shared memory."""
-    return (records["addresses"] - records["shared"][:, None]).view(np.int64)
+    return (addresses - shared[:, None]).view(np.int64)
 
 
-def _lanes_in(records: np.ndarray) -> npt.NDArray[np.bool_]:
-    """Which lanes are in the masks of records."""
-    masks = records["mask"].astype("<u4").view(np.uint8).reshape(-1, WARP // 8)
-    return np.unpackbits(masks, axis=1, bitorder="little").view(np.bool_)
+def _lanes_in(masks: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
+    """Which lanes are in masks."""
+    by_bytes = masks.astype("<u4").view(np.uint8).reshape(-1, WARP // 8)
+    return np.unpackbits(by_bytes, axis=1, bitorder="little").view(np.bool_)
+
+
+def _counted(some: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
+    """How many there are before each place, and in all."""
+    return np.concatenate([[0], np.cumsum(some)])
 
 
 class Log:
@@ -80,9 +126,10 @@ class Log:
 
     def __init__(self, worker: L.WorkerState, blocks: int) -> None:
         self._worker, self._blocks = worker, blocks
-        self._array = np.zeros(L.ASYNC_RECORDS, np.dtype(L.AsyncRecord))
+        room = _spare.take(_BYTES)
+        self._array = (np.empty(_BYTES, np.uint8) if room is None else room).view(_RECORD)
         worker.records = self._array.ctypes.data
-        self._waiting: defaultdict[int, list[np.ndarray]] = defaultdict(list)
+        self._waiting: defaultdict[int, list[Piece]] = defaultdict(list)
         """by the place of a cluster: what has not been judged"""
         self._judged: set[int] = set()
         """places of clusters that are judged in parts"""
@@ -106,9 +153,13 @@ class Log:
             yield self._sequence(number)
             self._judged.add(number)
 
+    def close(self) -> None:
+        """Nothing more is written down: the next launch has the room."""
+        _spare.give([self._array])
+        del self._array
+
     def _sequence(self, number: int) -> Sequence:
-        pieces = self._waiting.pop(number)
-        return Sequence(number, pieces[0] if len(pieces) == 1 else np.concatenate(pieces), number not in self._judged)
+        return Sequence(number, self._waiting.pop(number), number not in self._judged)
 
     def _take(self) -> Iterator[Sequence]:
         """Sorts the records by cluster, and makes room for others; a cluster is over when another begins in its place.
@@ -119,11 +170,11 @@ class Log:
         begins = (fresh["kind"] == L.AsyncEvent.BLOCK) & (fresh["rank"] == 0)
         for number in np.unique(numbers).tolist():
             own = numbers == number
-            mine, starts = fresh if own.all() else fresh[own], np.flatnonzero(begins[own])
-            for piece, is_new in zip(np.split(mine, starts), [False, *[True] * len(starts)], strict=True):
-                if is_new and self._waiting[number]:
+            mine, starts = Piece.of(fresh if own.all() else fresh[own]), np.flatnonzero(begins[own]).tolist()
+            for k, (first, last) in enumerate(pairwise([0, *starts, len(mine)])):
+                if k and self._waiting[number]:  # a new one begins
                     yield self._sequence(number)
-                if is_new:
+                if k:
                     self._judged.discard(number)
-                if len(piece):
-                    self._waiting[number].append(piece)
+                if last > first:
+                    self._waiting[number].append(mine.between(first, last))

@@ -182,6 +182,8 @@ class HostWorker:
     def rest(self) -> bool:
         """Lets go what belongs to the launch that is over; whether another one may have this worker."""
         self.shadows = {}
+        if self.follower is not None:
+            self.follower.log.close()
         del self.setup
         return bool(self._new) and self.contexts.nbytes + self.shared.nbytes + self.shadow.nbytes <= _MOST_RESTING
 
