@@ -26,7 +26,7 @@ from ptxsim.kernel.cfg import build_kernel
 from ptxsim.kernel.doubled import IN_KERNEL, KINDS as DOUBLED, doubled_kernel, doubled_program
 from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Terms, Triple
+from ptxsim.record import LaunchRecord, Manner, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
 from ptxsim.syntax.program import FLOAT_TYPES, RESERVED, RESERVED_BYTES, WIDTH_BITS, Block, Kernel, Param, PtxFile
 
@@ -250,11 +250,11 @@ class SimKernel:
         if doubled and doubled not in DOUBLED:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
         kernel = self.doubled(doubled) if doubled else self
-        return kernel.engine.launch(
-            terms, memory, self.module.place(memory), check=check, count=count, threads=threads, parted=parted,
-            step_limit=step_limit, print_limit=print_limit, tensor_sums=tensor_sums, order=order, handoffs=handoffs,
-            tier=tier, watch=watch, most_looks=most_looks,
+        manner = Manner(
+            check, count, threads, parted, step_limit, print_limit, tensor_sums, order, handoffs, tier, watch,
+            most_looks,
         )  # fmt: skip
+        return kernel.engine.launch(terms, memory, self.module.place(memory), manner)
 
     def doubled(self, kind: str) -> SimKernel:
         """The same kernel with everything of a kind of `ptxsim.kernel.doubled.KINDS` doubled; made once."""

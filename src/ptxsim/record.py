@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -40,6 +41,24 @@ class Terms:
     def warps(self) -> int:
         """Warps of a block."""
         return -(-self.threads // WARP)
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a launch is run, and what is looked for: `SimKernel.launch` says what each means."""
+
+    check: bool
+    count: bool
+    threads: int | None
+    parted: bool
+    step_limit: int
+    print_limit: int
+    tensor_sums: str
+    order: int | None
+    handoffs: bool
+    tier: str
+    watch: Sequence[Allocation] | None
+    most_looks: int | None
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
@@ -29,7 +29,7 @@ from ptxsim.cores import available_threads
 from ptxsim.errors import LaunchError, MemoryLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Reach, Terms, Touched, Triple
+from ptxsim.record import LaunchRecord, Manner, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.binding import Binding
 from ptxsim.run.faults import raise_fault
@@ -140,32 +140,24 @@ class Engine:
         raise ValueError(f"there is no stage {stage!r}: lanes, ir or asm")
 
     def launch(
-        self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], *, check: bool, count: bool,
-        threads: int | None, parted: bool, step_limit: int, print_limit: int, tensor_sums: str, order: int | None,
-        handoffs: bool, tier: str, watch: Sequence[Allocation] | None = None,
-        most_looks: int | None = None,
-    ) -> LaunchRecord:  # fmt: skip
+        self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], manner: Manner
+    ) -> LaunchRecord:
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
-        reordered = order is not None or self.never_in_lockstep
-        options = Options(check, count, parted=parted, tensor_sums=tensor_sums, reordered=reordered)
+        reordered = manner.order is not None or self.never_in_lockstep
+        options = Options(
+            manner.check, manner.count, parted=manner.parted, tensor_sums=manner.tensor_sums, reordered=reordered
+        )
         key = terms.block, options, terms.grid[0] > MAX_GRID_X
-        self._refuse_giants(terms, step_limit)
-
-        def run(code: Code, cut_short: Callable[[], bool] | None = None) -> LaunchRecord | None:
-            return self._run(
-                code, cut_short, terms, memory, variables, threads=threads, step_limit=step_limit,
-                print_limit=print_limit, order=order, handoffs=handoffs, watch=watch,
-                most_looks=most_looks,
-            )  # fmt: skip
-
-        promotion = self._promotion(key, tier)
+        self._refuse_giants(terms, manner.step_limit)
+        promotion = self._promotion(key, manner.tier)
         if promotion is not None:
             code = self._outlined(key)
             with promotion.launch() as due:
-                record = run(code, due if tier == tiers.AUTO else None)
+                cut_short = due if manner.tier == tiers.AUTO else None
+                record = self._run(code, terms, memory, variables, manner, cut_short)
             if record is not None:
                 return record
-        record = run(self.build(terms.block, options, wide_grid=key[2]))
+        record = self._run(self.build(terms.block, options, wide_grid=key[2]), terms, memory, variables, manner)
         assert record is not None
         return record
 
@@ -194,9 +186,8 @@ class Engine:
         return self._promotions[key]
 
     def _run(
-        self, code: Code, cut_short: Callable[[], bool] | None, terms: Terms, memory: Memory,
-        variables: Mapping[str, Allocation], *, threads: int | None, step_limit: int, print_limit: int,
-        order: int | None, handoffs: bool, watch: Sequence[Allocation] | None, most_looks: int | None,
+        self, code: Code, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], manner: Manner,
+        cut_short: Callable[[], bool] | None = None,
     ) -> LaunchRecord | None:  # fmt: skip
         """Runs some code to its end; None where `cut_short` said so."""
         if self.uses_heap:
@@ -204,14 +195,15 @@ class Engine:
         workspace = self._workspace(code, terms, memory)
         try:
             waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
+            limit = manner.step_limit
             setup = LaunchSetup(
-                binding=self._binding(code, terms, memory, variables), memory=memory, workspace=workspace, order=order,
-                shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
-                block_budget=max(min(_LEAST_BLOCK_BUDGET, step_limit), step_limit // terms.blocks),
-                launch_budget=BLOCKS_AT_FULL_BUDGET * step_limit, print_limit=print_limit,
-                handoffs=handoffs, together=terms.blocks if waiting else math.prod(terms.cluster),
+                binding=self._binding(code, terms, memory, variables), memory=memory, manner=manner,
+                workspace=workspace, shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
+                block_budget=max(min(_LEAST_BLOCK_BUDGET, limit), limit // terms.blocks),
+                launch_budget=BLOCKS_AT_FULL_BUDGET * limit,
+                together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
-            return Launching(self, setup, cut_short, watch, most_looks).execute(threads or available_threads())
+            return Launching(self, setup, cut_short).execute(manner.threads or available_threads())
         finally:
             if workspace is not None:
                 memory.free(workspace)
@@ -253,13 +245,10 @@ class Engine:
 class Launching:
     """One launch: the runs, and the account afterwards."""
 
-    def __init__(
-        self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None,
-        watch: Sequence[Allocation] | None = None, most_looks: int | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, engine: Engine, setup: LaunchSetup, cut_short: Callable[[], bool] | None = None) -> None:
         self.engine, self.setup, self.terms, self.file = engine, setup, setup.terms, engine.file
-        self.binding = setup.binding
-        self._cut_short, self._watch, self._most_looks = cut_short, watch, most_looks
+        self.binding, self.manner = setup.binding, setup.manner
+        self._cut_short = cut_short
         self._was_cut_short = False
         self.unit = setup.code.translation.unit
         self.options = self.unit.options
@@ -269,9 +258,9 @@ class Launching:
     def execute(self, threads: int) -> LaunchRecord | None:
         """The account of the launch; None where it was cut short, with memory as it was before."""
         read, written, changed = self.binding.read, self.binding.written, self.binding.changed
-        by_turns = self.engine.ordered or self.setup.order is not None
+        by_turns = self.engine.ordered or self.manner.order is not None
         parallel = 1 if by_turns else min(threads, self.terms.blocks // self.together)
-        watched = [a for a in self._watch or () if a in written or a in read]
+        watched = [a for a in self.manner.watch or () if a in written or a in read]
         heap = self.setup.memory.heap
         heap_before = heap.state() if heap is not None else None
         keeps = parallel > 1 or self.options.check or self._cut_short is not None
@@ -291,7 +280,7 @@ class Launching:
             raise_fault(self, workers)
             stored_to: tuple[str, ...] = ()
             touched: tuple[Touched, ...] | None = None
-            if self._watch is None:
+            if self.manner.watch is None:
                 stored_to = names_stored_to(written, workers[0].shadows)
             elif self.options.check and not self.unit.followed:  # copies in the background leave no trace
                 touched = self._touched(watched, written, workers[0].shadows)
@@ -320,7 +309,7 @@ class Launching:
         self, hazards: tuple[Finding, ...], before: Snapshot, written: list[Allocation]
     ) -> tuple[Finding, ...]:
         """The findings with races named exactly, or found to be none: from another run with the exact shadow."""
-        most = self._most_looks
+        most = self.manner.most_looks
         looks = [] if most is None else self.engine.looks.setdefault(self._suspicion(hazards), [])
         if most is None or len(looks) < most:
             found = self._second_look(before, written)
@@ -354,7 +343,7 @@ class Launching:
 
     def _suspicion(self, hazards: tuple[Finding, ...]) -> tuple[object, ...]:
         """The races that the quick shadow tells, without the threads and bytes that differ from launch to launch."""
-        shape = self.terms.grid, self.terms.block, self.terms.cluster, self.setup.order
+        shape = self.terms.grid, self.terms.block, self.terms.cluster, self.manner.order
         return *shape, *sorted({(h.line, h.access, h.space, h.other_line) for h in hazards if h.kind == "race"})
 
     def _beyond_doubt(self, hazards: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -389,7 +378,7 @@ class Launching:
         return (
             any(w.struct.fault or w.struct.hazard_count for w in workers)
             or sum(w.steps for w in workers) > self.setup.launch_budget
-            or sum(w.struct.print_used for w in workers) > self.setup.print_limit
+            or sum(w.struct.print_used for w in workers) > self.manner.print_limit
         )
 
     def _run(self, count: int, written: list[Allocation]) -> list[HostWorker]:
@@ -423,10 +412,10 @@ class Launching:
 
     def _ranges(self, count: int) -> Iterator[range]:
         """What workers run one after the other: large ranges of blocks, or in a seeded order as few as may be."""
-        if self.setup.order is None:
+        if self.manner.order is None:
             return block_ranges(self.terms.blocks, count, self.together)
         firsts = [*range(0, self.terms.blocks, self.together)]
-        Random(self.setup.order).shuffle(firsts)
+        Random(self.manner.order).shuffle(firsts)
         return (range(first, min(first + self.together, self.terms.blocks)) for first in firsts)
 
     def _shadows(self, written: list[Allocation]) -> dict[int, np.ndarray]:

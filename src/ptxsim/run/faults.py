@@ -63,7 +63,8 @@ def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
     if fault.fault == L.FAULT_BUDGET:
         raise _spent(launch, workers, failed, block)
     if fault.fault == L.FAULT_PRINT:
-        raise PrintLimitExceeded(f"{block} printed more than the limit of {launch.setup.print_limit:,} bytes", **where)
+        limit = launch.setup.manner.print_limit
+        raise PrintLimitExceeded(f"{block} printed more than the limit of {limit:,} bytes", **where)
     if fault.fault == L.FAULT_DEADLOCK:
         raise _deadlock(launch, failed, block, where)
     if fault.fault == L.FAULT_TEXTURE:

@@ -18,7 +18,7 @@ from ptxsim.codegen.jit import MASKED, Code, exact_function
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.limits import WARP
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import Terms
+from ptxsim.record import Manner, Terms
 from ptxsim.run.asynchronous import Follower
 from ptxsim.run.binding import Binding
 from ptxsim.run.hazards import note
@@ -46,17 +46,13 @@ class LaunchSetup:
 
     binding: Binding
     memory: Memory
+    manner: Manner
     shared_bytes: int
     """static and dynamic shared memory"""
     block_budget: int
     launch_budget: int
-    print_limit: int
     together: int = 1
     """blocks that may wait for each other, and run on one host thread"""
-    handoffs: bool = False
-    """whether to keep what warps hand to each other"""
-    order: int | None = None
-    """seed of the order in which blocks and warps take their turns"""
     workspace: Allocation | None = None
     """of a cooperative launch whose blocks meet"""
 
@@ -88,7 +84,7 @@ class HostWorker:
         self._list_arrays(shadows)
         self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
-        self.print_buffer = np.zeros(setup.print_limit if prints else 8, np.uint8)
+        self.print_buffer = np.zeros(setup.manner.print_limit if prints else 8, np.uint8)
         s = self.struct
         s.nctaid[:] = terms.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
@@ -112,7 +108,7 @@ class HostWorker:
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
-        s.print, s.print_limit = self.print_buffer.ctypes.data, setup.print_limit
+        s.print, s.print_limit = self.print_buffer.ctypes.data, setup.manner.print_limit
         if unit.followed:
             self._follow()
         self.heap = self._heap_view(shadows)
@@ -151,7 +147,7 @@ class HostWorker:
     def _may_return(self) -> bool:
         """Whether nothing of a launch stays in this worker but what `again` puts right."""
         unit, setup = self.setup.code.translation.unit, self.setup
-        apart = unit.followed or unit.textures or unit.options.exact or setup.order is not None
+        apart = unit.followed or unit.textures or unit.options.exact or setup.manner.order is not None
         return not apart and setup.memory.heap is None and setup.workspace is None
 
     def again(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> bool:
@@ -300,7 +296,7 @@ class HostWorker:
             self.struct, unit, self.hazards, self.seen, terms.warps, math.prod(terms.cluster),
             self.setup.code.clean_clusters,
         )  # fmt: skip
-        self.follower.handoffs = [] if self.setup.handoffs else None
+        self.follower.handoffs = [] if self.setup.manner.handoffs else None
         self.async_listener = LISTENER(self.follower.event)
         self.struct.follows, self.struct.shared_granule = 1, unit.shared_granule_log2
         self.struct.on_async = ctypes.cast(self.async_listener, ctypes.c_void_p).value
@@ -327,9 +323,9 @@ class HostWorker:
 
     def reorder(self, first: int) -> None:
         """Deals out the turns of the warps anew for the blocks from `first` on, where the launch has a seeded order."""
-        if self.setup.order is not None:
+        if self.setup.manner.order is not None:
             turns = [*range(len(self.order))]
-            Random(self.setup.order << 32 | first).shuffle(turns)
+            Random(self.setup.manner.order << 32 | first).shuffle(turns)
             self.order[:] = turns
 
     def run(self, first: int, last: int) -> None:
@@ -399,7 +395,7 @@ def _kind(setup: LaunchSetup) -> tuple[object, ...]:
     terms = setup.terms
     return (
         setup.code, terms.grid, terms.block, terms.cluster, terms.shared_bytes, terms.cooperative, setup.shared_bytes,
-        setup.together, setup.print_limit,
+        setup.together, setup.manner.print_limit,
     )  # fmt: skip
 
 
