@@ -250,6 +250,16 @@ def _operand(kernel: Kernel, operand: Operand, roots: dict[str, Roots]) -> Roots
             return NONE
 
 
+def may_reach_parameters(kernel: Kernel, roots: dict[str, Roots]) -> bool:
+    """Whether a generic access may lead to the kernel's own parameters, the address of which it has taken."""
+    own = {p.name for p in kernel.params}
+    if not any(isinstance(o, Symbol) and o.name in own for i in _instructions(kernel) for o in i.operands):
+        return False
+    places = (o for i in _instructions(kernel) if i.space == "generic" for o in i.operands if isinstance(o, Address))
+    bases = (place.base.name for place in places if isinstance(place.base, Register))
+    return any(root == "?" or root.startswith(_HERE) for name in bases for root in roots.get(name, NONE))
+
+
 def written_roots(kernel: Kernel, roots: dict[str, Roots]) -> Roots:
     """Roots of all global memory that the kernel may write."""
     return _reached(kernel, roots, lambda access: access.writes)

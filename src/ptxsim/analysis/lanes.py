@@ -441,10 +441,10 @@ class LaneAnalysis:
         return VARYING
 
     def _loaded(self, instruction: Instruction) -> Lanes | None:
-        if instruction.space == "param":
-            return UNIFORM
         address = instruction.operands[1]
         assert isinstance(address, Address)
+        if instruction.space == "param":  # by its name; the address of some part of a structure is looked up by lanes
+            return UNIFORM if isinstance(address.base, Symbol) else VARYING
         base = self.operand(address.base)
         if base is None:
             return None

@@ -101,9 +101,11 @@ def _book_lanes(t: Translator, a: MemoryAccess, space: str, mask: IRValue) -> No
 
 def _load_parameter(t: Translator, i: Instruction) -> None:
     where = i.operands[1]
-    if i.opcode == "st" or not isinstance(where, Address) or not isinstance(where.base, Symbol):
+    if i.opcode == "st" or not isinstance(where, Address):
         raise unsupported(i, "this use of parameter space")
     base = where.base
+    if not isinstance(base, Symbol):
+        return _load_from_parameters(t, i)
     offset = next(p.offset for p in t.kernel.params if p.name == base.name) + base.offset + where.offset
     size, into = bytes_of(i.type), elements(i.operands[0])
     if not 0 <= offset <= t.kernel.param_bytes - size * len(into):
@@ -111,6 +113,27 @@ def _load_parameter(t: Translator, i: Instruction) -> None:
     for k, element in enumerate(into):
         value = t.load(f"i{8 * size}", t.offset(t.field("params", "ptr"), offset + k * size), align=1, invariant=True)
         put_loaded(t, i, element, value, UNIFORM)
+
+
+def _load_from_parameters(t: Translator, i: Instruction) -> None:
+    """A load of some place among the parameters: each lane's own, 0 where it is outside of them."""
+    a = access_of(t, i)
+    assert a is not None
+    start = t.convert("ptrtoint", t.field("params", "ptr"), "i64")
+    address = vector_address(t, a, "i64")
+    offset = t.sub(address, t.splat(start))
+    last = t.kernel.param_bytes - a.bytes_
+    fits = t.mask_bits(t.icmp("ule", offset, t.like(offset, max(last, 0))))
+    mask = t.and_(t.active, fits) if last >= 0 else constant("i32", 0)
+    if t.unit.options.check:
+        outside = t.and_(t.active, t.not_(mask))
+        with t.if_(t.icmp("ne", outside, constant("i32", 0)), likely=False):
+            lane = t.first_bit(outside)
+            at = t.let("i64", 0, f"extractelement {offset}, {lane}")
+            of = constant("i32", L.PARAM_OUT_OF_BOUNDS), t.site_number(a.site), lane
+            t.call("ws_hazard", "void", WORKER, CONTEXT, *of, at, constant("i64", 0))
+    places = (t.add_const(address, k * a.element_bytes) for k in range(len(a.registers)))
+    finish(t, a, [move_lanes(t, a.element, at, mask, None) for at in places], Lanes())
 
 
 def _outside_parameters(t: Translator, i: Instruction, offset: int) -> None:

@@ -19,6 +19,7 @@ from ptxsim.analysis.effects import (
     has_barrier_objects,
     has_fences,
     in_clusters,
+    may_reach_parameters,
     optimistic_loads,
     pointer_roots,
     read_roots,
@@ -197,12 +198,13 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
     clusters = in_clusters(kernel)
     grids = find_products(kernel, partial(_word_offsets, analysis), lambda name: not analysis.of(name).known)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
+    roots = pointer_roots(kernel)
     return Unit(
         kernel, block, analysis, Options(),
         context_layout(
             kernel, lambda name: lanes_of(analysis.of(name)), frames_bytes(frames), sums_in_order(grids.values())
         ),
-        pointer_roots(kernel), frames=frames, grids=grids,
+        roots, frames=frames, grids=grids, own_parameters=may_reach_parameters(kernel, roots),
         global_granule_log2=granule_log2(kernel, frozenset({"global", "generic"})),
         shared_granule_log2=granule_log2(kernel, frozenset({"shared", "generic"})),
         named=_is_named(kernel),

@@ -151,6 +151,8 @@ class Unit:
     """whether blocks may wait for each other, so that several are resident and run in turns"""
     wide_entries: int = 0
     """operands of wgmma that are kept ready for each warpgroup, a power of 2; 0 where there is no wgmma"""
+    own_parameters: bool = False
+    """whether generic accesses may lead to the kernel's parameters"""
     meets_grid: bool = False
     """whether it looks for the workspace of a cooperative launch, in which grid.sync() counts blocks"""
     clusters: bool = False

@@ -45,13 +45,22 @@ class Binding:
     def serves(self, code: Code, terms: Terms, memory: Memory, variables: Mapping[str, Allocation]) -> bool:
         """Whether it is that of another launch as well."""
         alike = self.code is code and self.terms is terms and self.variables is variables
-        return alike and self.allocations is memory.allocations and not self._by_objects
+        return alike and self.allocations is memory.allocations and not self._is_its_own
 
     @cached_property
-    def _by_objects(self) -> bool:
-        """Whether textures and surfaces decide what is reached: what these are bound to, nothing here says."""
+    def _is_its_own(self) -> bool:
+        """Whether each launch needs one: textures and surfaces decide what is reached, and what these are bound to,
+        nothing here says; or the kernel has pointers to its parameters, which nobody else should see changed."""
         made = self.code.translation
-        return BY_OBJECTS in made.read_roots or BY_OBJECTS in made.written_roots
+        return made.unit.own_parameters or BY_OBJECTS in made.read_roots or BY_OBJECTS in made.written_roots
+
+    @cached_property
+    def stretches(self) -> list[tuple[int, int]]:
+        """(begin, end) of all memory that global and generic accesses may go to, by address."""
+        found = [(a.address, a.end) for a in self.allocations]
+        if self.code.translation.unit.own_parameters:
+            found.append((self.params_at, self.params_at + len(self.terms.params)))
+        return sorted(found)
 
     @cached_property
     def params_at(self) -> int:

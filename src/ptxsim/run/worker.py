@@ -79,7 +79,7 @@ class HostWorker:
         self.seen = np.zeros(sites * L.HAZARD_KINDS, np.uint8)
         self._marks = self._never_changing()
         self._mark_contexts()
-        self._listed: tuple[Allocation, ...] | None = None
+        self._listed: list[tuple[int, int]] | None = None
         self._shadowed: list[Any] = []
         self._list_arrays(shadows)
         self.shadows = shadows
@@ -96,7 +96,7 @@ class HostWorker:
         s.params, s.counters = setup.binding.params_at, self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
-        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
+        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.binding.stretches)
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         self.order = np.arange(terms.warps, dtype=np.uint32)
         s.order = self.order.ctypes.data
@@ -169,7 +169,7 @@ class HostWorker:
         self._list_arrays(shadows)
         self.shadows = shadows
         s.params = setup.binding.params_at
-        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.memory.allocations)
+        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.binding.stretches)
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         self._ready_masked()
@@ -207,24 +207,24 @@ class HostWorker:
 
     def _list_arrays(self, shadows: dict[int, np.ndarray]) -> None:
         """What lies in global and in constant memory, as generated code looks it up."""
-        allocations = self.setup.memory.allocations
-        if allocations is not self._listed:
-            self._list_anew(allocations)
+        stretches = self.setup.binding.stretches
+        if stretches is not self._listed:
+            self._list_anew(stretches)
         for entry in self._shadowed:
             entry.shadow = 0
         self._shadowed = [self._entries[address] for address in shadows if address in self._entries]
         for entry in self._shadowed:
             entry.shadow = shadows[entry.low].ctypes.data
 
-    def _list_anew(self, allocations: tuple[Allocation, ...]) -> None:
-        """The tables for allocations that are not those of the last launch; those without a shadow."""
-        self.allocations = (L.Site * max(1, len(allocations)))()
+    def _list_anew(self, stretches: list[tuple[int, int]]) -> None:
+        """The tables for memory that is not that of the last launch, without shadows."""
+        self.allocations = (L.Site * max(1, len(stretches)))()
         constant = self.setup.binding.constants
         self.constants = (L.Site * max(1, len(constant)))()
-        self._listed, self._shadowed = allocations, []
-        self._entries = {a.address: entry for entry, a in zip(self.allocations, allocations, strict=False)}
-        for entry, a in zip(self.allocations, allocations, strict=False):
-            entry.low, entry.high = a.address, a.end
+        self._listed, self._shadowed = stretches, []
+        self._entries = {low: entry for entry, (low, _) in zip(self.allocations, stretches, strict=False)}
+        for entry, (low, high) in zip(self.allocations, stretches, strict=False):
+            entry.low, entry.high = low, high
         for entry, a in zip(self.constants, constant, strict=False):  # no race: nobody writes there
             entry.low, entry.high = a.address, a.end
 
