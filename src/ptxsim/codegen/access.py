@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.analysis.lanes import Lanes
+from ptxsim.analysis.used import Pieces
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal, tell_async
 from ptxsim.codegen.translator import UNIFORM, Translator
@@ -39,11 +40,13 @@ class MemoryAccess:
     """a load whose value a compare-and-swap will verify: it counts as an atomic access"""
     waits: bool = False
     """a load whose value only decides where the kernel goes on"""
+    pieces: Pieces = ()
+    """of a vector of which some elements are never read, with checks: the bytes that are"""
 
     @property
     def lane_by_lane(self) -> bool:
         """Whether the general path must account for every lane."""
-        return self.exact or self.optimistic
+        return self.exact or self.optimistic or bool(self.pieces)
 
     @property
     def bytes_(self) -> int:
@@ -83,7 +86,8 @@ def access_of(t: Translator, i: Instruction) -> MemoryAccess | None:
     space, is_load = space_of(t.unit, i, where), i.opcode != "st"
     site = t.site_of(i, space, "read" if is_load else "write")
     how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic, "waits": id(i) in t.unit.waits}
-    return MemoryAccess(i, space, is_load, where, elements(what), bytes_of(i.type), site, **how)
+    pieces = t.unit.partly_used.get(id(i), ()) if t.unit.options.check else ()
+    return MemoryAccess(i, space, is_load, where, elements(what), bytes_of(i.type), site, pieces=pieces, **how)
 
 
 def elements(operand: Operand) -> tuple[Operand, ...]:
@@ -188,6 +192,8 @@ def account(
     values: list[IRValue] | None = None,
 ) -> IRValue:
     """Checks and counts an access of the lanes in `mask`; those that may go on. `values` are what they store."""
+    if a.pieces and space in ("shared", "global"):
+        return _account_pieces(t, a, space, address, mask, counter)
     fixed = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind if kind is None else kind)
     checked = constant("i32", int(t.unit.options.check or space == "const"))
     told = values is not None and t.unit.options.exact
@@ -200,6 +206,28 @@ def account(
     allowed = t.call(t.unit.access(space), "i32", WORKER, CONTEXT, address, mask, *fixed, counter, checked)
     if told:
         t.store(NULL, t.offset(WORKER, L.field("stored")))
+    return allowed
+
+
+def _account_pieces(
+    t: Translator, a: MemoryAccess, space: str, address: IRValue, mask: IRValue, counter: IRValue
+) -> IRValue:
+    """The same for a load of which some elements are never read: all of it has its place and is counted, and only what
+    is used can be uninitialised, or part of a race."""
+    size, site, kind = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind)
+    if counter.text != NULL.text:
+        t.call(f"ws_count_{space}", "void", address, mask, size, counter)
+    if a.exact:
+        t.increment(t.offset(WORKER, L.field("exact_steps")), constant("i64", 1))
+    allowed = t.call(f"ws_check_{space}", "i32", WORKER, CONTEXT, address, mask, size, site)
+    tracked = t.icmp("ne", allowed, constant("i32", 0))
+    if space == "global" and not a.exact:  # arrays that no block writes have no shadow
+        entry = t.offset(t.field("sites", "ptr"), 24 * a.site)
+        tracked = t.and_(tracked, t.icmp("ne", t.load("i64", t.offset(entry, 16)), constant("i64", 0)))
+    with t.if_(tracked):
+        for first, count in a.pieces:
+            at = t.add_const(address, first)
+            t.call(t.unit.race(space), "void", WORKER, CONTEXT, at, allowed, constant("i32", count), site, kind)
     return allowed
 
 

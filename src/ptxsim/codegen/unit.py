@@ -15,6 +15,7 @@ import numpy as np
 from ptxsim.adders import ORDERED
 from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import SharedRequest
+from ptxsim.analysis.used import Pieces
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.grids import OuterProduct
@@ -141,6 +142,8 @@ class Unit:
     """identities of loads whose value only decides where the kernel goes on"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
+    partly_used: Mapping[int, Pieces] = field(default_factory=dict)
+    """identities of vector loads of which some elements are never read -> the bytes that are"""
     shared_requests: Mapping[int, tuple[SharedRequest, ...]] = field(default_factory=dict)
     """identities of shared loads -> what the machine code asks for in their place, where that is something else"""
     copies_async: bool = False
@@ -226,6 +229,11 @@ class Unit:
         granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
         exact = self.options.exact and space != "const"  # which nobody writes
         return f"ws_{'exact_' if exact else ''}access_{space}_{granule}"
+
+    def race(self, space: str) -> str:
+        """Name of the function that looks for races alone."""
+        granule = self.shared_granule_log2 if space == "shared" else self.global_granule_log2
+        return f"ws_{'exact' if self.options.exact else 'race'}_{space}_{granule}"
 
     def site(self, instruction: Instruction, space: str, access: str) -> int:
         self.sites.append(AccessSite(instruction.source.line, space, access, instruction.source.calls))
