@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ptxsim.analysis.lanes import Lanes
-from ptxsim.analysis.used import Pieces
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, report_signal, tell_async
 from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.unit import Unit
+from ptxsim.kernel.unread import Pieces, pieces_read
 from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
 
 HALF = WARP // 2
@@ -41,7 +41,7 @@ class MemoryAccess:
     waits: bool = False
     """a load whose value only decides where the kernel goes on"""
     pieces: Pieces = ()
-    """of a vector of which some elements are never read, with checks: the bytes that are"""
+    """of a vector of which some elements are never read, with checks: stretches of those that are"""
 
     @property
     def lane_by_lane(self) -> bool:
@@ -86,8 +86,9 @@ def access_of(t: Translator, i: Instruction) -> MemoryAccess | None:
     space, is_load = space_of(t.unit, i, where), i.opcode != "st"
     site = t.site_of(i, space, "read" if is_load else "write")
     how = {"exact": t.unit.options.exact, "optimistic": id(i) in t.unit.optimistic, "waits": id(i) in t.unit.waits}
-    pieces = t.unit.partly_used.get(id(i), ()) if t.unit.options.check else ()
-    return MemoryAccess(i, space, is_load, where, elements(what), bytes_of(i.type), site, pieces=pieces, **how)
+    registers = elements(what)
+    pieces = pieces_read(registers) if is_load and t.unit.options.check else ()
+    return MemoryAccess(i, space, is_load, where, registers, bytes_of(i.type), site, pieces=pieces, **how)
 
 
 def elements(operand: Operand) -> tuple[Operand, ...]:
@@ -222,12 +223,12 @@ def _account_pieces(
     allowed = t.call(f"ws_check_{space}", "i32", WORKER, CONTEXT, address, mask, size, site)
     tracked = t.icmp("ne", allowed, constant("i32", 0))
     if space == "global" and not a.exact:  # arrays that no block writes have no shadow
-        entry = t.offset(t.field("sites", "ptr"), 24 * a.site)
+        entry = t.offset(t.field("sites", "ptr"), t.mul(t.resize(site, "i64"), constant("i64", 24)))
         tracked = t.and_(tracked, t.icmp("ne", t.load("i64", t.offset(entry, 16)), constant("i64", 0)))
     with t.if_(tracked):
         for first, count in a.pieces:
-            at = t.add_const(address, first)
-            t.call(t.unit.race(space), "void", WORKER, CONTEXT, at, allowed, constant("i32", count), site, kind)
+            at, nbytes = t.add_const(address, first * a.element_bytes), constant("i32", count * a.element_bytes)
+            t.call(t.unit.race(space), "void", WORKER, CONTEXT, at, allowed, nbytes, site, kind)
     return allowed
 
 

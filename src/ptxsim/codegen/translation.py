@@ -30,7 +30,6 @@ from ptxsim.analysis.effects import (
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.analysis.sums import early_uses
-from ptxsim.analysis.used import partly_used
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     asynchronous,
     convert,
@@ -213,7 +212,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         spin_heads=spin_heads(kernel),
         optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel),
         computed_floats=computed_floats(kernel),
-        shared_requests=requests, partly_used=partly_used(kernel),
+        shared_requests=requests,
         copies_async=any(i.opcode == "cp" and not is_bulk(i) for b in kernel.blocks for i in b.instructions),
         barrier_objects=has_barrier_objects(kernel),
         in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),

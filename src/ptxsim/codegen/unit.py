@@ -15,7 +15,6 @@ import numpy as np
 from ptxsim.adders import ORDERED
 from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import SharedRequest
-from ptxsim.analysis.used import Pieces
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.grids import OuterProduct
@@ -142,8 +141,6 @@ class Unit:
     """identities of loads whose value only decides where the kernel goes on"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
-    partly_used: Mapping[int, Pieces] = field(default_factory=dict)
-    """identities of vector loads of which some elements are never read -> the bytes that are"""
     shared_requests: Mapping[int, tuple[SharedRequest, ...]] = field(default_factory=dict)
     """identities of shared loads -> what the machine code asks for in their place, where that is something else"""
     copies_async: bool = False

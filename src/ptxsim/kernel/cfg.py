@@ -21,6 +21,7 @@ from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
 from ptxsim.kernel.tensormaps import lowered
 from ptxsim.kernel.undefined import filled, undefined_reads
+from ptxsim.kernel.unread import without_unread
 from ptxsim.limits import MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES
 from ptxsim.syntax.operands import align_up
 from ptxsim.syntax.program import (
@@ -181,7 +182,7 @@ def _blocks(module: PtxFile, entry: str, flat: Flat) -> list[Block]:
         find_live(blocks, to_the_end=frozenset({STACK_POINTER} & flat.registers.keys()))
     except (TooTangled, TooManyLive) as e:
         raise refused(module, SourceLine(), f"kernel '{entry}' is too large: {e.__doc__}") from None
-    return blocks
+    return without_unread(blocks)
 
 
 def _within(limit: int, size: int, what: str, module: PtxFile, flat: Flat) -> None:
