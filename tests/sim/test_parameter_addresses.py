@@ -1,4 +1,4 @@
-"""Places among the parameters that lanes work out: `ld.param` through a register, and generic pointers to parameters."""
+"""Places among the parameters that lanes work out: `ld.param` through a register, generic pointers to parameters."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_parameters_are_found_by_their_addresses(how):
     assert not ours.record.hazards
 
 
-@pytest.mark.parametrize("access", ["ld.param.u32 %r2, [%rd5+8];", "ld.u32 %r2, [%rd6+8];"], ids=["ld.param", "generic"])
+@pytest.mark.parametrize("access", ["ld.param.u32 %r2, [%rd5+8];", "ld.u32 %r2, [%rd6+8];"])
 def test_a_place_behind_the_parameters_is_told(access):
     """The last lane's is 4 bytes behind them; it reads 0, and the others what is there."""
     body = BODY.replace("ld.param.u32 %r2, [%rd5];", access).replace("ld.u32 %r3, [%rd6+4];", "mov.u32 %r3, 0;")

@@ -1,4 +1,4 @@
-"""Vector loads of which some elements are never read: what these hold, and who writes it meanwhile, is nobody's fault."""
+"""Vector loads of which some elements are never read: what these hold, and who writes it meanwhile, does not matter."""
 
 from __future__ import annotations
 

@@ -105,12 +105,19 @@ def has_barrier_objects(kernel: Kernel) -> bool:
 
 
 def in_clusters(kernel: Kernel) -> bool:
-    """Whether blocks of a cluster may wait for each other or reach each other's shared memory."""
+    """Whether blocks of a cluster may wait for each other or reach each other's shared memory.
+
+    A bulk copy into shared memory names a block's, its own one where the code does not speak of clusters.
+    """
     return kernel.cluster is not None or any(
-        i.has("cluster") or i.has("shared::cluster") or i.opcode in ("mapa", "getctarank")
+        i.has("cluster") or i.has("shared::cluster") or i.opcode in ("mapa", "getctarank") or _copies_into_shared(i)
         for block in kernel.blocks
         for i in block.executed
     )
+
+
+def _copies_into_shared(i: Instruction) -> bool:
+    return is_bulk(i) and i.has("mbarrier::complete_tx::bytes")
 
 
 def spin_heads(kernel: Kernel) -> frozenset[int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, account, finish, gather_scatter, stored_values, vector_address
+from ptxsim.codegen.convert import in_own_block
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.shared_memory import shared_base
 from ptxsim.codegen.translator import Translator
@@ -41,7 +42,7 @@ def cluster_hosts(
 ) -> tuple[IRValue, IRValue]:
     """Host addresses for those of shared::cluster (i32), and the lanes that may go on."""
     block, offset = t.lshr(address, L.CLUSTER_WINDOW_SHIFT), t.and_const(address, _OFFSET)
-    is_own = t.mask_bits(t.icmp("eq", block, t.like(block, 0)))
+    is_own = t.mask_bits(in_own_block(t, address))
     own = account(t, a, "shared", offset, t.and_(mask, is_own), kind=kind)
     away = t.and_(mask, t.not_(is_own))
     others = t.call(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import Builder, IRValue, mangled
+from ptxsim.codegen.emit import WORKER, Builder, IRValue, mangled
 from ptxsim.codegen.floating import (
     INFINITY,
     MAGNITUDE,
@@ -150,7 +150,16 @@ def _cvta(b: Builder, i: Instruction, x: IRValue) -> IRValue:
 @value("isspacep", operands=lambda i: ("u64",))
 def _isspacep(b: Builder, i: Instruction, x: IRValue) -> IRValue:
     high, wanted = b.lshr(x, 56), _WINDOWS.get(i.space, 0) >> 56
-    return b.icmp("eq", high, b.like(high, wanted))
+    inside = b.icmp("eq", high, b.like(high, wanted))
+    return b.and_(inside, in_own_block(b, b.resize(x, "i32"))) if i.space == "shared" else inside
+
+
+def in_own_block(b: Builder, address: IRValue) -> IRValue:
+    """Whether an address of a cluster's shared memory (i32) lies in the block that asks: it may name its own rank."""
+    block = b.lshr(address, L.CLUSTER_WINDOW_SHIFT)
+    rank = b.add_const(b.load("i32", b.offset(WORKER, L.field("rank"))), 1)
+    own = b.splat(rank, block.lanes) if block.lanes else rank
+    return b.or_(b.icmp("eq", block, b.like(block, 0)), b.icmp("eq", block, own))
 
 
 # ---------------------------------------------------------------- cvt

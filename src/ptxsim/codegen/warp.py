@@ -219,6 +219,8 @@ def _trap(t: Translator, i: Instruction) -> None:
 def _bar(t: Translator, i: Instruction) -> None:
     if i.has("cluster"):
         t.call("ws_cluster_arrive", "void", WORKER, CONTEXT, t.active)
+        if t.unit.options.exact and not i.has("relaxed"):  # which orders nothing
+            report(t, L.Event.ARRIVE, t.warp_index(), constant("i64", L.CLUSTER_BARRIER))
     elif i.has("arrive"):
         number = t.of_first_lane(barrier_operands(i)[0])
         t.count("barriers", i.source.line, per_warp=1)

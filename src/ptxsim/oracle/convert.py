@@ -37,9 +37,14 @@ def _cvta(i: Instruction, x: np.ndarray) -> np.ndarray:
     return wide & np.uint64(window - 1) if i.has("to") and window else wide | np.uint64(window)
 
 
-@value("isspacep", sources=lambda i: ("u64",), result=lambda i: "pred")
-def _isspacep(i: Instruction, x: np.ndarray) -> np.ndarray:
-    return x >> np.uint64(56) == WINDOWS.get("shared" if i.space == "cluster" else i.space, 0) >> 56
+@handler("isspacep")
+def _isspacep(lanes: ActiveLanes, i: Instruction) -> None:
+    x = lanes.read(i.operands[1], "u64")
+    found = x >> np.uint64(56) == WINDOWS.get("shared" if i.space == "cluster" else i.space, 0) >> 56
+    if i.space == "shared":  # the own block's
+        block = (x & np.uint64(0xFFFFFFFF)) >> np.uint64(24)
+        found = found & ((block == 0) | (block == lanes.special("cluster_ctarank") + 1))
+    lanes.write(i.operands[0], found, "pred")
 
 
 # ---------------------------------------------------------------- cvt

@@ -10,8 +10,9 @@ warp. For every warp this keeps the set of stretches that it is ordered behind:
   fenced: fence, barrier, one thread's atomic is fine;
 - what a warp has heard of it may read only once it has acquired it: by reading with acquire, by a fence behind the
   reading, or by a barrier (`__syncwarp` too). What it writes comes behind what it has heard of in any case;
-- an arrival at a barrier object gives away what its warp knows to those that then find the phase over.
-
+- an arrival at a barrier object gives away what its warp knows to those that then find the phase over;
+- the cluster's barrier gives what each warp knew when it came, and not what it did since, to all that wait for it.
+  Arrivals that are `.relaxed` give nothing;
 - `grid.sync()` counts blocks in a word of its own: who finds it over has heard of what all blocks gave away there when
   they came, and not of what one has given since, on its way to the next.
 
@@ -76,6 +77,8 @@ class Signals:
     """how many of them there are"""
     met: Stretches = ()
     """what all gave away at the last such barrier that is over"""
+    in_clusters: dict[tuple[int, int], Stretches] = field(default_factory=dict)
+    """what the warps of a cluster that have come to its barrier gave away, by the cluster's place and the phase"""
     idle_since: int = 0
     """since when nobody has done anything; 0 where a warp is at work"""
 
@@ -127,6 +130,9 @@ class HappensBefore:
         """A block starts: its warps know nothing of the others."""
         self.worker.time += 1
         self.started = self.worker.time
+        if not self.worker.rank:
+            place, gone = self._cluster, self.signals.in_clusters
+            self.signals.in_clusters = {key: what for key, what in gone.items() if key[0] != place}
         low = self.worker.shared or 0
         for passed in (self.signals.given, self.signals.arriving):
             for address in [a for a in passed if low <= a < low + self.worker.shared_bytes]:
@@ -170,6 +176,9 @@ class HappensBefore:
         released = [w for w in range(self.warps) if mask >> w & 1]
         for number in dict.fromkeys(self._barrier(w) for w in released):
             members = [w for w in released if self._barrier(w) == number]
+            if number == L.CLUSTER_BARRIER:
+                self._open_cluster(members, now)
+                continue
             passed_by = self.arrivals.pop(number, ((), (), ()))
             joined = union(passed_by[0], *(self.known[w] for w in members), *(self.own[w] for w in members))
             fenced = union(passed_by[1], *(self.fenced[w] for w in members))
@@ -181,10 +190,31 @@ class HappensBefore:
                 self.own[w], self.fenced[w], self.fenced_in_block[w], self.updated[w] = (), fenced, in_block, set()
 
     def arrive(self, warp: int, number: int) -> None:
-        """bar.arrive: whoever waits there will know what this warp did."""
+        """bar.arrive: whoever waits there will know what this warp did. So for the cluster's barrier."""
+        if number == L.CLUSTER_BARRIER:
+            key, gone = (self._cluster, self._phase(warp)), self.signals.in_clusters
+            gone[key] = union(gone.get(key, ()), self._all(warp))
+            return
         old = self.arrivals.get(number, ((), (), ()))
         mine = (self._all(warp), self.fenced[warp], self.fenced_in_block[warp])
         self.arrivals[number] = (union(old[0], mine[0]), union(old[1], mine[1]), union(old[2], mine[2]))
+
+    def _open_cluster(self, members: list[int], now: int) -> None:
+        """The cluster's barrier lets warps go on: they know what all gave away that have come to this phase of it."""
+        for w in members:
+            what = self.signals.in_clusters.get((self._cluster, self._phase(w)), ())
+            self._know(w, union(self.known[w], what))
+            self._acquire_all(w)
+            self._synced(w, now)
+
+    @property
+    def _cluster(self) -> int:
+        """The place of the block's cluster."""
+        return int(self.worker.resident) // math.prod(self.worker.cluster_size)
+
+    def _phase(self, warp: int) -> int:
+        """Of the cluster's barrier, to which the warp has come."""
+        return int(self.contexts[warp, L.ContextLayout.CLUSTER_PHASE // 4])
 
     def fence(self, warp: int, *, whole_gpu: bool) -> None:
         self._acquire_all(warp)
