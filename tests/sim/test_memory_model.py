@@ -213,6 +213,36 @@ def test_data_that_was_acquired_is_not(wait):
     assert passed_on(wait) == []
 
 
+FLAG = """__shared__ int data; __shared__ volatile int flag;
+if (threadIdx.x == 0) flag = 0;
+__syncthreads();
+if (threadIdx.x == 0) {{
+data = p[1];
+{released} flag = 1;
+}} else if (threadIdx.x == 32) {{
+while (flag == 0) {{ }}
+{acquired} p[0] = data;
+}}"""
+
+
+@pytest.mark.parametrize(("released", "acquired", "found"), [
+    ("__threadfence_block();", "__threadfence_block();", []),
+    ("__threadfence();", "__threadfence();", []),
+    ("", "__threadfence_block();", [("race", 9)]),
+    ("__threadfence_block();", "", [("unordered", 9)]),
+])  # fmt: skip
+def test_a_volatile_flag_in_shared_memory_is_a_signal_between_warps(released, acquired, found):
+    body = FLAG.format(released=released, acquired=acquired)
+    hazards, _, (p,) = launched(body, np.array([0, 7], np.int32))
+    assert hazards == found and p[0] == 7
+
+
+def test_volatile_data_in_shared_memory_needs_more_between_warps():
+    body = "__shared__ volatile int s[64]; s[threadIdx.x] = threadIdx.x;\np[threadIdx.x] = s[threadIdx.x ^ 32];"
+    hazards, _, _ = launched(body, np.zeros(64, np.int32))
+    assert "race" in {kind for kind, _ in hazards}
+
+
 @pytest.mark.parametrize("store", [
     "*(volatile int*)q = threadIdx.x;",
     f"Int(*q).store(threadIdx.x, {RELAXED});",

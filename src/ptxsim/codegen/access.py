@@ -72,10 +72,12 @@ class MemoryAccess:
             return plain | L.STRONG_ACCESS if self.exact else L.ATOMIC
         if not self.exact:
             return plain
+        is_data = self.is_load and not self.waits and not self.instruction.has("acquire")
         if is_signal(self.instruction, self.space):
-            is_data = self.is_load and not self.waits and not self.instruction.has("acquire")
             return plain | L.STRONG_ACCESS | (L.DATA_ACCESS if is_data else 0)
-        return plain | (L.VOLATILE_ACCESS if self.instruction.has("volatile") else 0)
+        if self.instruction.has("volatile"):
+            return plain | L.VOLATILE_ACCESS | (L.DATA_ACCESS if is_data else 0)
+        return plain
 
 
 def access_of(t: Translator, i: Instruction) -> MemoryAccess | None:
@@ -102,7 +104,8 @@ _SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})
 def is_signal(i: Instruction, space: str) -> bool:
     """Whether a load or store is meant to race: relaxed and stronger, or volatile outside shared memory.
 
-    Volatile shared memory is how code of old relied on a warp's lockstep: there it excuses nothing.
+    Volatile shared memory is how code of old relied on a warp's lockstep: within a warp it excuses nothing. Between
+    warps it is a signal, too (`shadow.ExactStep`).
     """
     return not _SIGNALS.isdisjoint(i.modifiers) or (i.has("volatile") and space != "shared")
 

@@ -299,7 +299,8 @@ class ExactStep:
             data = b.or_(b.and_(self.is_read, self._has(KIND, L.DATA_ACCESS)), self._has(who, DATA))
             unread = b.and_(before, self._not_acquired(then, who, same_warp)) if past == L.WRITE else None
             fine = b.and_(before, b.not_(unread)) if unread else before
-            harmless = b.or_(fine, b.and_(strong, b.not_(data)))
+            signals = b.or_(strong, b.and_(b.not_(same_warp), self._both_signal(who)))
+            harmless = b.or_(fine, b.and_(signals, b.not_(data)))
             with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
                 both_volatile = b.and_(self._has(KIND, L.VOLATILE_ACCESS), self._has(who, VOLATILE))
                 found = b.select(b.or_(strong, unread) if unread else strong, i32(L.UNORDERED), self.race)
@@ -314,6 +315,11 @@ class ExactStep:
                 lane = b.and_const(self.me, _LANE)
                 b.call("ws_race_found", "void", WORKER, CONTEXT, lane, b.or_(owner, b.resize(state, I64)), SITE)
                 b.store(i32(-1), b.offset(WORKER, L.field("other_site")))
+
+    def _both_signal(self, who: IRValue) -> IRValue:
+        """Whether this access and an entry's are volatile or stronger: what warps tell each other by."""
+        mine = self.b.or_(self.is_strong, self._has(KIND, L.VOLATILE_ACCESS))
+        return self.b.and_(mine, self._has(who, STRONG | VOLATILE))
 
     def _not_acquired(self, then: IRValue, who: IRValue, same_warp: IRValue) -> IRValue:
         """Whether this access reads as data what a warp stored plainly of which its own has only heard."""

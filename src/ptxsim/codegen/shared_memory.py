@@ -56,7 +56,7 @@ def general_shared(
         mask = account(t, a, "shared", offset, mask, counter=counter, values=values)
     address = t.add(t.resize(offset, "i64"), t.splat(shared_base(t)))
     results = gather_scatter(t, a, address, values, mask)
-    if is_signal(a.instruction, a.space):
+    if is_signal(a.instruction, a.space) or a.instruction.has("volatile"):
         signal(t, address, mask, L.READS if a.is_load else L.WRITES, a.instruction)
     return results
 
