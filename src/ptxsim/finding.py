@@ -67,12 +67,12 @@ class Finding:
     (asynchronous, still on its way), "returned", "waits" (at another barrier). `detail` is what the kind does not
     tell: "nowhere" for an address far from every array, "space" for one in another state space than that of the
     access, "freed" for a block of the heap that `other_line` has freed, "no-block" for an address to free that
-    `malloc` did not give, "fragment" for a matrix that is not aligned, "part" and "address" for a matrix instruction
-    that some lanes leave out or give another address, "member" for a lane that its own member mask leaves out,
-    "lanes" for one that waits for others of its mask where it asks them; of asynchronous work "early" (used before
-    the copy into it is over), "overwritten" (while it may still be read), "fence" (no fence.proxy.async behind a
-    store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of the cluster); "box" for where a tensor's
-    box begins, `address` being its innermost byte or its negative coordinate.
+    `malloc` did not give, "fragment" for a matrix that is not aligned and "bulk" for such a copy, "part" and "address"
+    for a matrix instruction that some lanes leave out or give another address, "member" for a lane that its own
+    member mask leaves out, "lanes" for one that waits for others of its mask where it asks them; of asynchronous work
+    "early" (used before the copy into it is over), "overwritten" (while it may still be read), "fence" (no
+    fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of the cluster);
+    "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
     `size` is that of the array, the alignment that a fragment needs, or the width of a swizzle, in bytes; 0
     where unknown. `calls` and `other_calls`: where `line` and `other_line` stand in a helper, the lines that called it,
     the nearest first.
@@ -172,6 +172,9 @@ class Finding:
                 f"copies a box that begins at byte {self.address} of its rows: the innermost coordinate times the "
                 "size of an element must be a multiple of 16 bytes, or a GPU stops with an illegal instruction"
             )
+        if self.detail == "bulk":
+            what = f"{_DOES[self.access]} {self.array} at byte {self.address} by a bulk copy"
+            return f"{what}, whose addresses must be multiples of {self.size} bytes"
         if self.detail == "fragment":
             return (
                 f"{_DOES[self.access]} a fragment of {self.array} at byte {self.address}: the start and the stride of "

@@ -12,6 +12,8 @@ from ptxsim.syntax.program import Barrier, Immediate, Instruction, Kernel, Regis
 
 Pending = dict[str, frozenset[int]]
 """register -> identities of the products that may still write it"""
+_OPEN = ""
+"""In place of a register: products that may belong to no group yet, which no waiting ends."""
 
 
 def early_uses(kernel: Kernel) -> dict[int, tuple[int, ...]]:
@@ -49,6 +51,9 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
     for i in block.instructions:
         if _is_product(i):
             now |= dict.fromkeys(i.written, frozenset({id(i)}))
+            now[_OPEN] = now.get(_OPEN, frozenset()) | {id(i)}
+        elif i.opcode == "wgmma" and i.has("commit_group"):
+            now.pop(_OPEN, None)
         elif i.opcode == "mov" and len(i.written) == len(i.read) == 1 and isinstance(i.operands[1], Register):
             (to,), (origin,) = i.written, i.read
             now.pop(to, None)
@@ -63,5 +68,6 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
                 now.pop(name, None)
     end = block.terminator
     if isinstance(end, Barrier) and end.instruction.opcode == "wgmma" and end.instruction.operands[0] == Immediate(0):
-        now.clear()
+        still = now.get(_OPEN, frozenset())
+        now = {name: products & still for name, products in now.items() if products & still}
     return now

@@ -47,7 +47,8 @@ def copy_in_bulk(t: Either, i: Instruction) -> None:
     mode = tile_mode(t, "global")
     functions = bulk_functions(form, mode)
     t.unit.library.update(functions)
-    offsets = vector_address(t, _access(t, i, near, "cluster", "write"), "i32")
+    kind = "read" if copy.to == "global" else "write"
+    offsets = vector_address(t, _access(t, i, near, "cluster", kind), "i32")
     t.call(
         form.name(mode), "void", WORKER, CONTEXT, mask, hosts, offsets, barrier, blocks, _numbers(t, copy),
         constant("i32", len(t.unit.sites) - 1), constant("i64", t.kernel.param_bytes),

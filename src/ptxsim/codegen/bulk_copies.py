@@ -177,7 +177,12 @@ class BulkLanes:
             start = b.sub(far, b.convert("ptrtoint", self.own, I64))
             fits = b.and_(fits, b.icmp("ule", b.add(start, size), self.limit))
         with b.if_(b.not_(aligned), likely=False):
-            b.hazard(i32(L.SHARED_MISALIGNED), lane, offset, i64(alignment))
+            b.hazard(i32(L.SHARED_MISALIGNED), lane, offset, i64(alignment | L.IN_BULK))
+        if not self.form.tensor:
+            odd = b.icmp("ne", b.and_const(far, _PIECE - 1), i64(0))
+            with b.if_(odd, likely=False):
+                b.hazard(i32(L.MISALIGNED), lane, far, i64(_PIECE | L.IN_BULK))
+            aligned = b.and_(aligned, b.not_(odd))
         with b.if_(b.not_(fits), likely=False):
             b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, offset, i64(0))
         with b.if_(b.and_(aligned, fits), likely=True):
@@ -185,19 +190,20 @@ class BulkLanes:
                 self._report(L.AsyncEvent.STORE, lane, SITE, offset, span)
                 self._copy(far, self.own, offset, numbers, size)
                 return
+            source = i64(0)
             if self.form.between_blocks:
-                own = b.sub(far, b.convert("ptrtoint", self.own, I64))
-                self._report(L.AsyncEvent.STORE, lane, SITE, own, size)
+                source = b.add_const(b.sub(far, b.convert("ptrtoint", self.own, I64)), 1)
+            more = source, i64(int(self.form.how not in (LOAD, STORE)))
             swizzle = field(b, b.pointer(far), "swizzle_mode") if self.form.tensor else i64(-1)
             single = b.icmp("eq", blocks, i32(0))
             with b.if_(single):
-                self._report(L.AsyncEvent.LOAD, lane, SITE, near, span, barrier, swizzle)
+                self._report(L.AsyncEvent.LOAD, lane, SITE, near, span, barrier, swizzle, *more)
                 self._copy(far, self._memory_of(near), offset, numbers, size)
                 self._tell(self._memory_of(barrier), barrier, size, lane)
             with b.if_(b.not_(single)), b.loop(self.ranks) as rank, b.if_(b.lane_active(rank, blocks)):
                 window = b.shl(b.add_const(rank, 1), L.CLUSTER_WINDOW_SHIFT)
                 to, by = (b.or_(b.and_const(a, (1 << L.CLUSTER_WINDOW_SHIFT) - 1), window) for a in (near, barrier))
-                self._report(L.AsyncEvent.LOAD, lane, SITE, to, span, by, swizzle)
+                self._report(L.AsyncEvent.LOAD, lane, SITE, to, span, by, swizzle, *more)
                 self._copy(far, self._memory_at(rank), offset, numbers, size)
                 self._tell(self._memory_at(rank), barrier, size, lane)
 

@@ -161,7 +161,8 @@ class WorkerState(ctypes.Structure):
         ("textures", ctypes.c_void_p),  # TextureRecord each, by the numbers of their handles
         ("texture_count", ctypes.c_uint64),
         ("texture_problem", ctypes.c_uint32),  # TextureProblem, where an instruction could not use an object
-        ("texture_thread", ctypes.c_uint32),  # warp and lane that met it
+        ("fault_thread", ctypes.c_uint32),  # warp and lane that met it, or whose assertion failed
+        ("fault_text", ctypes.c_uint64),  # address of what was asserted
         ("texture_handle", ctypes.c_uint64),
         ("texture_place", ctypes.c_int32 * 3),  # the surface coordinates that lie outside
         ("workspace", ctypes.c_uint64),  # of a cooperative launch: where its blocks meet
@@ -352,7 +353,8 @@ class AsyncEvent(IntEnum):
     arrived at, and not waited at (its number). FENCE: fence.proxy.async. ARRIVE: lanes arrive at barrier objects
     (host addresses in `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase).
     WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
-    address, swizzle, whether from this block's shared memory, where). STORE: one out of it (site, address, bytes).
+    address, swizzle, 1 + where in this block's shared memory it comes from or 0, whether it is a reduction). STORE: one
+    out of it (site, address, bytes).
     COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets
     in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups.
     SUMS: registers of sums are used (site, a number for the products that may have written them). PEER: lanes
@@ -365,6 +367,8 @@ class AsyncEvent(IntEnum):
     ) = range(17)  # fmt: skip
 
 
+IN_BULK = 1 << 32
+"""In the detail of something misaligned, beside the alignment that it needs: a bulk copy does it."""
 READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES, ACQUIRES = 1, 2, 4, 8, 16, 32, 64
 """flags of a signal; ARRIVES and COMPLETES: at a barrier object, an arrival, and one that ends the phase"""
 

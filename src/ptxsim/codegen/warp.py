@@ -270,6 +270,11 @@ def _call(t: Translator, i: Instruction) -> None:
         if isinstance(i.operands[0], Register):
             t.write(i.operands[0], constant("i32", 0, WARP), Lanes())
     elif name == "__assertfail":
+        lane = t.first_bit(t.active)
+        thread = t.or_(t.shl(t.warp_index(), L.WARP_SHIFT), lane)
+        t.store(thread, t.offset(WORKER, L.field("fault_thread")))
+        text = t.let("i64", 0, f"extractelement {t.source(arguments[0], 'u64', WARP)}, {lane}")
+        t.store(text, t.offset(WORKER, L.field("fault_text")))
         t.end(L.FAULT_ASSERT, i.source.line)
     elif i.origin is InstructionOrigin.HEAP:
         call_heap(t, i, name, arguments)

@@ -219,20 +219,22 @@ class Follower:
 
     # -- engines ------------------------------------------------------------------------------------------------------
     def _load(self, warp: int, mask: int) -> None:
-        site, to, nbytes, by, swizzle = self.told.words[:5]
+        site, to, nbytes, by, swizzle, source, adds = self.told.words[:7]
         rank, offset = _target(to, self.told.rank)
         there = self.cluster.residents.get(rank)
         if there is None:
             return
         clock = self.cluster.object(*_target(by, self.told.rank)).clock
         self._tell("copy", warp, site, _target(by, self.told.rank), int(self.cluster.now[clock]) + 1)
-        work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle)
+        work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle, bool(adds))
+        if source:  # of this block: read until the one that gets it is told
+            self._reads(warp, site, source - 1, nbytes, Work(clock, work.until, site))
         if not nbytes >> GRANULE_LOG2:
             words = range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2))
             there.granules.sent.update(dict.fromkeys(words, self.cluster.note(work)))
         else:
             part = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2))
-            self._written(there.granules, part, warp, site, offset, mask)
+            self._written(there.granules, part, warp, work, offset, mask)
             there.granules.copied[part] = self.cluster.note(work)
             there.granules.stored[part] = 0
             for readers in there.granules.readers.values():
@@ -242,10 +244,13 @@ class Follower:
 
     def _store(self, warp: int, mask: int) -> None:
         site, offset, nbytes = self.told.words[:3]
-        here, part = self._here, slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2))
-        granules = here.granules
+        clock, group = self.cluster.clock("stores", self.told.rank, warp), self._here.stores.get(warp, 0) + 1
+        self._reads(warp, site, offset, nbytes, Work(clock, group, site))
+
+    def _reads(self, warp: int, site: int, offset: int, nbytes: int, work: Work) -> None:
+        """A bulk copy reads a part of the block's shared memory until `work` is over."""
+        part, granules = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2)), self._here.granules
         self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
-        work = Work(self.cluster.clock("stores", self.told.rank, warp), here.stores.get(warp, 0) + 1, site)
         granules.reading(_STORES)[part] = self.cluster.note(work)
 
     def _commit(self, warp: int, mask: int) -> None:
@@ -355,6 +360,8 @@ class Follower:
             return True
         if self.strict:
             return bool(self.cluster.known[table, self.told.rank, warp, work.clock] >= work.until)
+        if table == 0 and work.clock in self.cluster.of_warps:
+            return True  # an atomic may have told of it
         return bool(self.cluster.known[table, ..., work.clock].max() >= work.until)
 
     def _access(self, warp: int, mask: int) -> None:
@@ -398,17 +405,19 @@ class Follower:
                     self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
                     return
 
-    def _written(self, granules: Granules, part: slice, warp: int, site: int, offset: int, mask: int) -> None:
-        """A bulk copy overwrites a part of shared memory: nobody may still read or write there."""
-        lane = max((mask & 0xFFFFFFFF).bit_length() - 1, 0)
+    def _written(self, granules: Granules, part: slice, warp: int, copy: Work, offset: int, mask: int) -> None:
+        """A bulk copy overwrites a part of shared memory: nobody may still read or write there, but other reductions
+        where it is one."""
+        lane, site = max((mask & 0xFFFFFFFF).bit_length() - 1, 0), copy.site
         for readers in granules.readers.values():
             for number in _numbers(readers[part]):
                 work = self.cluster.work[number]
                 if not self._over(work, warp) and work.clock != self._own(warp):
                     self._hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
         for number in _numbers(granules.copied[part]):
-            if not self._over(self.cluster.work[number], warp):
-                self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, self.cluster.work[number])
+            work = self.cluster.work[number]
+            if not (self._over(work, warp) or (copy.adds and work.adds)):
+                self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
 
     def _read_by_engine(self, warp: int, site: int, offset: int, copied: Iterable[int], stored: Iterable[int]) -> None:
         for number in copied:

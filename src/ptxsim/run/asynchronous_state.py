@@ -26,6 +26,8 @@ class Work:
     site: int
     swizzle: int = -1
     """of a tile that a bulk copy stores; -1 where there is none to speak of"""
+    adds: bool = False
+    """whether it is a reduction: several into one place are atomic"""
 
 
 @dataclass
@@ -103,10 +105,15 @@ class Cluster:
         self.residents: dict[int, Resident] = {}
         self.work = [Work(0, 0, 0)]
         self.numbers: dict[Work, int] = {}
+        self.of_warps: set[int] = set()
+        """clocks of what warps do themselves"""
 
     def clock(self, kind: str, rank: int, number: int) -> int:
         """The clock of something; CLOCKS where there are too many."""
-        return self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
+        found = self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
+        if kind == "warp":
+            self.of_warps.add(found)
+        return found
 
     def object(self, rank: int, offset: int) -> BarrierObject:
         found = self.objects.get((rank, offset))

@@ -15,6 +15,7 @@ from ptxsim.limits import WARP
 from ptxsim.record import Terms
 from ptxsim.run.hazards import Reporter
 from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
+from ptxsim.run.printing import string_at
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup
 
@@ -24,13 +25,14 @@ _WAITING = (
     "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
 )
 _TRAPS = {
-    L.FAULT_ASSERT: "an assertion failed",
     L.FAULT_TRAP: "the kernel executed trap",
     L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
     L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
 }
 
 
+_MOST_TEXT = 200
+"""Characters of an assertion that are shown."""
 _MISSED = ("out-of-bounds", "misaligned", "async-order")
 """hazards that can be why a barrier object never hears of what it waits for"""
 
@@ -67,10 +69,16 @@ def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
         raise PrintLimitExceeded(f"{block} printed more than the limit of {limit:,} bytes", **where)
     if fault.fault == L.FAULT_DEADLOCK:
         raise _deadlock(launch, failed, block, where)
-    if fault.fault == L.FAULT_TEXTURE:
-        reporter = Reporter(launch.unit, launch.setup.memory, launch.terms.grid, launch.file)
-        thread = reporter.thread(fault.texture_thread >> L.WARP_SHIFT, fault.texture_thread & (WARP - 1))
-        raise KernelTrap(f"thread {thread} of {block} {complaint(fault, launch.setup.memory)}", **where)
+    if fault.fault in (L.FAULT_TEXTURE, L.FAULT_ASSERT):
+        memory = launch.setup.memory
+        reporter = Reporter(launch.unit, memory, launch.terms.grid, launch.file)
+        thread = reporter.thread(fault.fault_thread >> L.WARP_SHIFT, fault.fault_thread & (WARP - 1))
+        if fault.fault == L.FAULT_ASSERT:
+            asserted = string_at(memory, fault.fault_text).decode("utf-8", "replace")
+            what = f"failed its assertion `{asserted[:_MOST_TEXT]}{' ...' * (len(asserted) > _MOST_TEXT)}`"
+        else:
+            what = complaint(fault, memory)
+        raise KernelTrap(f"thread {thread} of {block} {what}", **where)
     raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
 
 

@@ -80,14 +80,17 @@ class Reporter:
             return self._divergence(record, block, thread)
         site = self.unit.sites[record.site]
         in_shared = record.kind in _PAIRS and record.address < L.SHARED_LIMIT
+        access, space = site.access, site.space
         if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE) or (record.kind in _PAIRS and not in_shared):
-            array, offset = self._locate(record.address, site.space)
+            if space == "shared":  # what a bulk copy does there, it does in global memory the other way round
+                access, space = "read" if access == "write" else "write", "global"
+            array, offset = self._locate(record.address, space)
         else:
             array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
             if record.kind in _IN_SHARED:
                 array = self.shared_array(offset)
         found = Finding(
-            KINDS[record.kind], site.line, self.file, block, thread, site.access, site.space, array, offset,
+            KINDS[record.kind], site.line, self.file, block, thread, access, space, array, offset,
             calls=site.calls,
         )  # fmt: skip
         if record.kind in (L.RACE, L.SHARED_RACE, *_PAIRS):
@@ -125,7 +128,8 @@ class Reporter:
         if record.kind == L.WARP_MEMBER:
             return {"detail": "member"}
         if record.kind in (L.MISALIGNED, L.SHARED_MISALIGNED) and record.state:
-            return {"detail": "fragment", "size": record.state}
+            what = "bulk" if record.state & L.IN_BULK else "fragment"
+            return {"detail": what, "size": record.state & (L.IN_BULK - 1)}
         return {}
 
     def _of_heap(self, block: HeapBlock, access: str, record: L.HazardRecord) -> dict[str, Any]:

@@ -52,14 +52,20 @@ def union(*sets: Stretches) -> Stretches:
     return tuple(merged)
 
 
-@dataclass
-class _Signal:
-    """What an address passes on: to everybody, to the block that wrote it, and within a warp (warp -> time)."""
+@dataclass(frozen=True)
+class _Within:
+    """What an address passes on to threads of the block that gave it: to its warps, and within one (warp -> time)."""
 
-    everybody: Stretches = ()
-    block: int = -1
     in_block: Stretches = ()
     warps: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class _Signal:
+    """What an address passes on: to everybody, and within each block that gave something and still runs."""
+
+    everybody: Stretches = ()
+    blocks: dict[int, _Within] = field(default_factory=dict)
 
 
 @dataclass
@@ -79,6 +85,8 @@ class Signals:
     """what all gave away at the last such barrier that is over"""
     in_clusters: dict[tuple[int, int], Stretches] = field(default_factory=dict)
     """what the warps of a cluster that have come to its barrier gave away, by the cluster's place and the phase"""
+    running: dict[int, int] = field(default_factory=dict)
+    """the block in each place"""
     idle_since: int = 0
     """since when nobody has done anything; 0 where a warp is at work"""
 
@@ -130,6 +138,7 @@ class HappensBefore:
         """A block starts: its warps know nothing of the others."""
         self.worker.time += 1
         self.started = self.worker.time
+        self.signals.running[int(self.worker.resident)] = int(self.worker.block)
         if not self.worker.rank:
             place, gone = self._cluster, self.signals.in_clusters
             self.signals.in_clusters = {key: what for key, what in gone.items() if key[0] != place}
@@ -284,10 +293,11 @@ class HappensBefore:
         self.heard[warp] = found, acquires
         learned = found.everybody
         self.signals.learned += len(learned)
-        if found.block == self.worker.block:
-            learned = union(learned, found.in_block)
-            if warp in found.warps:
-                self._synced(warp, found.warps[warp])
+        within = found.blocks.get(int(self.worker.block))
+        if within is not None:
+            learned = union(learned, within.in_block)
+            if warp in within.warps:
+                self._synced(warp, within.warps[warp])
         self._know(warp, union(self.known[warp], learned))
         if acquires:
             self._acquire(warp, union(self.acquired[warp], learned))
@@ -306,19 +316,16 @@ class HappensBefore:
     def _given(self, warp: int, before: _Signal | None, itself: Stretches = ()) -> _Signal:
         """What an address passes on from now on. A plain store forgets what was there; an update adds to it, and behind
         a fence itself."""
-        block = self.worker.block
-        old = before or _Signal()
-        here = old.block == block
-        in_block = old.in_block if here else ()
-        new = _Signal(
-            union(old.everybody, self.fenced[warp], itself if self.fenced[warp] else ()),
-            block,
-            union(in_block, self.fenced_in_block[warp], itself if self.fenced_in_block[warp] else ()),
-            dict(old.warps) if here else {},
+        block, old = int(self.worker.block), before or _Signal()
+        here, running = old.blocks.get(block, _Within()), self.signals.running.values()
+        own = _Within(
+            union(here.in_block, self.fenced_in_block[warp], itself if self.fenced_in_block[warp] else ()),
+            here.warps | ({warp: self.fence_time[warp]} if self.fence_time[warp] else {}),
         )
-        if self.fence_time[warp]:
-            new.warps[warp] = self.fence_time[warp]
-        return new
+        return _Signal(
+            union(old.everybody, self.fenced[warp], itself if self.fenced[warp] else ()),
+            {number: within for number, within in old.blocks.items() if number in running} | {block: own},
+        )
 
     def _know(self, warp: int, stretches: Stretches) -> None:
         if stretches != self.known[warp]:

@@ -19,7 +19,7 @@ def printed_text(buffers: list[bytes], memory: Memory) -> str:
             address, index, _, size, _, _ = L.PRINT_HEADER.unpack_from(data, at)
             at += L.PRINT_HEADER.size + size
             arguments = partial(_cut, data[at - size : at])
-            texts.append((index, formatted(_string_at(memory, address), arguments, partial(_string_at, memory))))
+            texts.append((index, formatted(string_at(memory, address), arguments, partial(string_at, memory))))
     return "".join(text for _, text in sorted(texts, key=itemgetter(0)))
 
 
@@ -27,7 +27,7 @@ def _cut(payload: bytes, offset: int, size: int) -> bytes:
     return payload[offset : offset + size].ljust(size, b"\0")
 
 
-def _string_at(memory: Memory, address: int) -> bytes:
+def string_at(memory: Memory, address: int) -> bytes:
     """The zero-terminated string at a global address."""
     allocation = memory.find(address)
     if allocation is None:

@@ -237,10 +237,12 @@ def barrier(i: Instruction) -> list[Need]:
     if i.has("warp"):
         return [source(32)]
     first = int(i.has("red"))
-    _of_at_most(i, first, MOST_BARRIERS - 1)
+    number = i.operands[first] if first < len(i.operands) else None
+    if isinstance(number, Immediate) and not 0 <= number.bits < MOST_BARRIERS:
+        raise FormError(f"a block's barriers have the numbers 0 to {MOST_BARRIERS - 1}")
     threads = i.operands[first + 1] if len(i.operands) - 2 * first > 1 else None
     if isinstance(threads, Immediate) and threads.bits % WARP:
-        raise UnknownForm("this number of threads")
+        raise FormError(f"a barrier is for whole warps, a multiple of {WARP} threads")
     if i.has("arrive"):
         return [source(32)] * 2
     if not i.has("red"):

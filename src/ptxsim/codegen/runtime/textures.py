@@ -77,7 +77,7 @@ def texture_problem(b: Helper, code: IRValue, handle: IRValue, lane: IRValue) ->
     b.store(code, b.offset(WORKER, L.field("texture_problem")))
     b.store(handle, b.offset(WORKER, L.field("texture_handle")))
     thread = b.or_(b.shl(b.warp(), L.WARP_SHIFT), lane)
-    b.store(thread, b.offset(WORKER, L.field("texture_thread")))
+    b.store(thread, b.offset(WORKER, L.field("fault_thread")))
 
 
 def _object(b: Helper, handle: IRValue, role: int, geometry: IRValue, lane: IRValue) -> IRValue:
