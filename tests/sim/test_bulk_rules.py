@@ -172,3 +172,30 @@ def test_products_that_no_group_holds_are_never_waited_for():
     assert not launch.hazards and (o[:128] == 16).all()
     (hazard,) = launched(body.replace("COMMIT", ""), threads=128)[0].hazards
     assert hazard.detail == "sums"
+
+
+ACCESSES = {"an atomic": "atomicAdd(&s[t], 1);", "a generic pointer": "int* p = g[0] == 7 ? o : s; p[t] = 4;"}
+
+
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
+def test_accesses_of_every_kind_wait_for_the_copy(access):
+    body = """
+    if (t == 0) init(&b, 1);
+    __syncthreads();
+    if (t == 0) { expect(&b, 128); load(s, g, 128, &b); }
+    __syncwarp();
+    BEFORE wait(&b, 0); BEHIND
+    o[t + 32] = s[t];
+    """
+    (early,) = launched(body.replace("BEFORE", access).replace("BEHIND", ""))[0].hazards
+    assert (early.detail, early.space) == ("early", "shared")
+    assert not launched(body.replace("BEFORE", "").replace("BEHIND", access))[0].hazards
+
+
+@pytest.mark.parametrize("access", ACCESSES.values(), ids=ACCESSES)
+def test_stores_of_every_kind_need_a_fence(access):
+    body = "s[t] = 0; proxy(); __syncthreads(); STORE FENCE __syncthreads(); if (t == 0) store(o, s, 128);"
+    body = body.replace("STORE", access)
+    (lacking,) = launched(body.replace("FENCE", ""))[0].hazards
+    assert lacking.detail == "fence"
+    assert not launched(body.replace("FENCE", "proxy();"))[0].hazards

@@ -147,7 +147,7 @@ NO_BARRIERS = ("bar.sync 16;", "bar.sync 1, 7;", "barrier.arrive 99, 64;", "bar.
 
 @pytest.mark.parametrize("line", NO_BARRIERS)
 def test_there_are_16_barriers_of_whole_warps(line):
-    with pytest.raises(UnsupportedInstruction, match="this number"):
+    with pytest.raises(PtxSyntaxError, match=r"numbers 0 to 15|whole warps"):
         parse(text(line)).kernel("k")
 
 

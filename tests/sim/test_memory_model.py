@@ -237,6 +237,33 @@ def test_a_volatile_flag_in_shared_memory_is_a_signal_between_warps(released, ac
     assert hazards == found and p[0] == 7
 
 
+SCOPED = """if (threadIdx.x) return;
+cuda::atomic_ref<int, cuda::thread_scope_SCOPE> flag(q[0]);
+if (blockIdx.x == 0) {
+p[0] = p[1]; flag.store(1, cuda::memory_order_release);
+} else { while (flag.load(cuda::memory_order_acquire) == 0) { }
+p[2] = p[0]; }"""
+
+
+@pytest.mark.parametrize(("scope", "found"), [("block", [("race", 6)]), ("device", []), ("system", [])])
+def test_a_flag_of_the_scope_of_a_block_tells_no_other_block(scope, found):
+    arrays = np.array([0, 7, 0], np.int32), np.zeros(1, np.int32)
+    body = SCOPED.replace("SCOPE", scope)
+    hazards, _, _ = launched(body, *arrays, blocks=2, threads=32, before="#include <cuda/atomic>\n")
+    assert hazards == found
+
+
+def test_a_lock_of_lanes_while_other_blocks_look_at_it():
+    """Updates by other blocks pass on what the lanes of one warp gave each other."""
+    body = """if (threadIdx.x >= 4) return;
+const int mine = atomicAdd(&q[0], 1);
+while (atomicAdd(&q[1], 0) != mine) { }
+__threadfence(); p[0] += 1; __threadfence();
+atomicAdd(&q[1], 1);"""
+    hazards, _, (p, _) = launched(body, np.zeros(1, np.int32), np.zeros(2, np.int32), blocks=3, threads=32)
+    assert hazards == [] and p[0] == 12
+
+
 def test_volatile_data_in_shared_memory_needs_more_between_warps():
     body = "__shared__ volatile int s[64]; s[threadIdx.x] = threadIdx.x;\np[threadIdx.x] = s[threadIdx.x ^ 32];"
     hazards, _, _ = launched(body, np.zeros(64, np.int32))

@@ -498,4 +498,6 @@ def signal(t: Translator, address: IRValue, mask: IRValue, flags: int, i: Instru
         flags |= L.RELEASES
     if not _ACQUIRES.isdisjoint(i.modifiers):
         flags |= L.ACQUIRES
+    if i.has("cta"):
+        flags |= L.WITHIN_BLOCK
     report_signal(t, t.warp_index, address, mask, flags)

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import MemoryAccess, account, finish, gather_scatter, stored_values, vector_address
+from ptxsim.codegen.access import (
+    MemoryAccess,
+    account,
+    finish,
+    gather_scatter,
+    report_access,
+    stored_values,
+    vector_address,
+)
 from ptxsim.codegen.convert import in_own_block
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.shared_memory import shared_base
@@ -61,6 +69,14 @@ def cluster_hosts(
     return t.add(base, wide), t.or_(own, others)
 
 
+def report_own(t: Translator, a: MemoryAccess, address: IRValue, mask: IRValue) -> None:
+    """Tells who follows the asynchronous engines of those lanes whose address (i32) is of the own block's memory."""
+    if t.unit.followed:
+        own = t.and_(mask, t.mask_bits(in_own_block(t, address)))
+        with t.if_(t.icmp("ne", own, t.like(own, 0))):
+            report_access(t, a, t.and_const(address, _OFFSET), own)
+
+
 def translate_cluster(t: Translator, a: MemoryAccess) -> None:
     """A load or store of a cluster's shared memory."""
     values = stored_values(t, a)
@@ -70,5 +86,6 @@ def translate_cluster(t: Translator, a: MemoryAccess) -> None:
 def general_cluster(
     t: Translator, a: MemoryAccess, address: IRValue, values: list[IRValue] | None, mask: IRValue
 ) -> list[IRValue]:
+    report_own(t, a, address, mask)
     host, may = cluster_hosts(t, a, address, mask, a.kind)
     return gather_scatter(t, a, host, values, may)

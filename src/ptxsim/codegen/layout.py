@@ -369,8 +369,9 @@ class AsyncEvent(IntEnum):
 
 IN_BULK = 1 << 32
 """In the detail of something misaligned, beside the alignment that it needs: a bulk copy does it."""
-READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES, ACQUIRES = 1, 2, 4, 8, 16, 32, 64
-"""flags of a signal; ARRIVES and COMPLETES: at a barrier object, an arrival, and one that ends the phase"""
+READS, WRITES, UPDATES, RELEASES, ARRIVES, COMPLETES, ACQUIRES, WITHIN_BLOCK = (1 << bit for bit in range(8))
+"""flags of a signal; ARRIVES and COMPLETES: at a barrier object, an arrival, and one that ends the phase; WITHIN_BLOCK:
+its scope is the block (.cta)"""
 
 SHARED_WINDOW, LOCAL_WINDOW = 1 << 56, 1 << 57
 """Generic addresses of shared and local memory: above every host address."""

@@ -24,7 +24,7 @@ from ptxsim.codegen.access import (
     vector_address,
 )
 from ptxsim.codegen.async_stores import send
-from ptxsim.codegen.clusters import cluster_hosts, general_cluster, translate_cluster
+from ptxsim.codegen.clusters import cluster_hosts, general_cluster, report_own, translate_cluster
 from ptxsim.codegen.emit import (
     ADDRESS,
     CONTEXT,
@@ -227,7 +227,12 @@ def _translate_generic(t: Translator, a: MemoryAccess) -> None:
         part("shared", shared_mask, lambda: general_cluster(t, a, inner, values, shared_mask))
     else:
         offset = _inside_window(t, address)
-        part("shared", shared_mask, lambda: general_shared(t, a, offset, values, shared_mask, conflicts))
+
+        def in_block() -> list[IRValue]:
+            report_own(t, a, offset, shared_mask)
+            return general_shared(t, a, offset, values, shared_mask, conflicts)
+
+        part("shared", shared_mask, in_block)
     if t.kernel.local_bytes:
         base = t.convert("ptrtoint", t.offset(CONTEXT, t.unit.context.local), "i64")
         inner = t.and_const(address, L.LOCAL_WINDOW - 1)
@@ -269,6 +274,7 @@ def _atomic(t: Translator, i: Instruction) -> None:
         t.count(f"global_{'atomic' if has_result else 'reduction'}_requests", i.source.line, per_warp=1)
     t.count(f"{'shared' if space == 'shared' else 'global'}_atomic_lanes", i.source.line, per_lane=1)
     own_stretch(t)
+    _report_atomic(t, a)
     address, mask = host_addresses(t, a)
     kept = [_keeps_subnormals(t, a)] if _flushes(i.type, operation) else []
     name = _operation(t, i, operation)
@@ -279,6 +285,20 @@ def _atomic(t: Translator, i: Instruction) -> None:
         if has_result and not isinstance(i.operands[0], Sink):
             t.write(elements(i.operands[0])[k], old, Lanes())
     signal(t, address, mask, L.UPDATES, i)
+
+
+def _report_atomic(t: Translator, a: MemoryAccess) -> None:
+    """Tells who follows the asynchronous engines of the lanes that update the block's shared memory."""
+    if not t.unit.followed or a.space == "global":
+        return
+    if a.space == "shared":
+        report_own(t, a, shared_offsets(t, a), t.active)
+        return
+    address, mask = vector_address(t, a, "i32" if a.space == "cluster" else "i64"), t.active
+    if a.space == "generic":
+        window = t.lshr(address, 56)
+        mask = t.and_(mask, t.mask_bits(t.icmp("eq", window, t.like(window, L.SHARED_WINDOW >> 56))))
+    report_own(t, a, t.resize(address, "i32"), mask)
 
 
 def _flushes(type_: str, operation: str) -> bool:

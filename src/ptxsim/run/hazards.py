@@ -86,7 +86,8 @@ class Reporter:
                 access, space = "read" if access == "write" else "write", "global"
             array, offset = self._locate(record.address, space)
         else:
-            array, offset = _SPACES.get(site.space, site.space), ctypes.c_int64(record.address).value
+            space = "shared" if record.kind in _ASYNC else space
+            array, offset = _SPACES.get(space, space), ctypes.c_int64(record.address).value
             if record.kind in _IN_SHARED:
                 array = self.shared_array(offset)
         found = Finding(

@@ -6,8 +6,8 @@ warp. For every warp this keeps the set of stretches that it is ordered behind:
 - a barrier makes its warps know what each of them knew and did;
 - a fence notes what its warp knows; an atomic or a volatile or relaxed store behind it gives that away at its address
   (an atomic itself too: who resets a counter has seen it), and who reads it there (atomic, volatile, relaxed) has heard
-  of it from then on. `__threadfence_block` gives it to the same block only. What a barrier joins includes what was
-  fenced: fence, barrier, one thread's atomic is fine;
+  of it from then on. `__threadfence_block`, and whatever else has the scope of a block (.cta), gives it to the same
+  block only. What a barrier joins includes what was fenced: fence, barrier, one thread's atomic is fine;
 - what a warp has heard of it may read only once it has acquired it: by reading with acquire, by a fence behind the
   reading, or by a barrier (`__syncwarp` too). What it writes comes behind what it has heard of in any case;
 - an arrival at a barrier object gives away what its warp knows to those that then find the phase over;
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.layout import ACQUIRES, ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WRITES
+from ptxsim.codegen.layout import ACQUIRES, ARRIVES, COMPLETES, READS, RELEASES, UPDATES, WITHIN_BLOCK, WRITES
 
 Stretches = tuple[tuple[int, int], ...]
 WORKSPACE_BYTES = 64
@@ -239,9 +239,9 @@ class HappensBefore:
 
     def signal(self, warp: int, addresses: set[int], flags: int, *, together: bool = False) -> None:
         """An atomic, or a volatile or relaxed access; `together`: several lanes at one address."""
-        now = self.worker.time
+        now, everywhere = self.worker.time, not flags & WITHIN_BLOCK
         if flags & (RELEASES | ARRIVES):
-            self._release(warp, whole_gpu=True)
+            self._release(warp, whole_gpu=everywhere)
             self.worker.time += 1
         if self._meets_grid(warp, addresses, flags):
             return
@@ -251,16 +251,16 @@ class HappensBefore:
                 continue
             found = self.signals.given.get(address)
             if found is not None and flags & (READS | UPDATES):
-                self._hear(warp, found, acquires=bool(flags & ACQUIRES))
+                self._hear(warp, found, acquires=bool(flags & ACQUIRES), everywhere=everywhere)
             if flags & UPDATES:
                 first = address not in self.updated[warp]
                 self.updated[warp].add(address)
-                given = self._given(warp, found, ((now, now + 1),) if first else ())
+                given = self._given(warp, found, ((now, now + 1),) if first else (), everywhere=everywhere)
                 self.signals.given[address] = given
                 if together and flags & RELEASES and flags & ACQUIRES:  # the last lane knows what the others gave
-                    self._hear(warp, given, acquires=True)
+                    self._hear(warp, given, acquires=True, everywhere=everywhere)
             elif flags & WRITES:
-                self.signals.given[address] = self._given(warp, None)
+                self.signals.given[address] = self._given(warp, None, everywhere=everywhere)
 
     def _meets_grid(self, warp: int, addresses: set[int], flags: int) -> bool:
         """Whether this is a step of `grid.sync()`: a block comes, or looks whether all have."""
@@ -286,12 +286,13 @@ class HappensBefore:
         return True
 
     # -- knowledge --------------------------------------------------------------------------------------------------
-    def _hear(self, warp: int, found: _Signal, *, acquires: bool) -> None:
+    def _hear(self, warp: int, found: _Signal, *, acquires: bool, everywhere: bool) -> None:
+        """The warp reads what an address passes on, of its own block alone where that is the scope of its reading."""
         last, acquired = self.heard[warp]
         if last is found and acquired >= acquires:
             return
         self.heard[warp] = found, acquires
-        learned = found.everybody
+        learned = found.everybody if everywhere else ()
         self.signals.learned += len(learned)
         within = found.blocks.get(int(self.worker.block))
         if within is not None:
@@ -313,9 +314,11 @@ class HappensBefore:
         elif (found := self.signals.arriving.pop(address, None)) is not None:
             self.signals.given[address] = found
 
-    def _given(self, warp: int, before: _Signal | None, itself: Stretches = ()) -> _Signal:
+    def _given(
+        self, warp: int, before: _Signal | None, itself: Stretches = (), *, everywhere: bool = True
+    ) -> _Signal:
         """What an address passes on from now on. A plain store forgets what was there; an update adds to it, and behind
-        a fence itself."""
+        a fence itself; `everywhere`: not to its own block alone."""
         block, old = int(self.worker.block), before or _Signal()
         here, running = old.blocks.get(block, _Within()), self.signals.running.values()
         own = _Within(
@@ -323,7 +326,7 @@ class HappensBefore:
             here.warps | ({warp: self.fence_time[warp]} if self.fence_time[warp] else {}),
         )
         return _Signal(
-            union(old.everybody, self.fenced[warp], itself if self.fenced[warp] else ()),
+            union(old.everybody, self.fenced[warp], itself) if everywhere and self.fenced[warp] else old.everybody,
             {number: within for number, within in old.blocks.items() if number in running} | {block: own},
         )
 

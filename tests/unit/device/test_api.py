@@ -18,6 +18,7 @@ from warpschool.errors import (
     DeviceUnavailable,
     LaunchError,
     NotMeasured,
+    SimulationError,
     StepLimitExceeded,
 )
 
@@ -340,3 +341,12 @@ def test_unknown_names_are_attribute_errors() -> None:
 def test_a_module_takes_a_gpus_name_too(arch):
     module = ws.RawModule(code='extern "C" __global__ void k(int* x) { *x = 1; }', device="sim", arch=arch)
     assert ".target sm_90a" in module.ptx and module.get_function("k").name == "k"
+
+
+def test_an_assertion_is_told_with_its_text_and_its_thread() -> None:
+    code = '#include <cassert>\nextern "C" __global__ void k(int n) {\n    assert(int(threadIdx.x) < n);\n}'
+    kernel = ws.RawModule(code=code, device="sim").get_function("k")
+    kernel(2, 64, (64,))
+    with pytest.raises(SimulationError, match=r"thread \(40, 0, 0\) of block .*`int\(threadIdx.x\) < n`") as caught:
+        kernel(2, 64, (40,))
+    assert caught.value.line == 3
