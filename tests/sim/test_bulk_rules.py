@@ -199,3 +199,9 @@ def test_stores_of_every_kind_need_a_fence(access):
     (lacking,) = launched(body.replace("FENCE", ""))[0].hazards
     assert lacking.detail == "fence"
     assert not launched(body.replace("FENCE", "proxy();"))[0].hazards
+
+
+def test_more_arrivals_than_a_phase_is_for():
+    arrive = 'asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(&b)) : "memory");'
+    with pytest.raises(KernelDeadlock, match="more than the 1 arrivals of a phase have come"):
+        launched(f"if (t == 0) {{ init(&b, 1); expect(&b, 16); {arrive} wait(&b, 0); }}")

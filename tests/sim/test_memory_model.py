@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import warpschool as ws
+from warpschool.errors import StepLimitExceeded
 
 ATOMIC = "#include <cuda/atomic>\nusing Int = cuda::atomic_ref<int, cuda::thread_scope_device>;\n"
 RELAXED = "cuda::std::memory_order_relaxed"
@@ -262,6 +263,13 @@ __threadfence(); p[0] += 1; __threadfence();
 atomicAdd(&q[1], 1);"""
     hazards, _, (p, _) = launched(body, np.zeros(1, np.int32), np.zeros(2, np.int32), blocks=3, threads=32)
     assert hazards == [] and p[0] == 12
+
+
+def test_a_lock_that_is_never_given_back():
+    body = "if (threadIdx.x % 32) return;\nwhile (atomicCAS(q, 0, 1)) { }\np[0] += 1;"
+    with pytest.raises(StepLimitExceeded, match="waits in this loop for what another thread should do") as caught:
+        launched(body, np.zeros(1, np.int32), np.zeros(1, np.int32), step_limit=1 << 20)
+    assert caught.value.line == 3
 
 
 def test_volatile_data_in_shared_memory_needs_more_between_warps():

@@ -14,7 +14,7 @@ from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.record import Terms
 from ptxsim.run.hazards import Reporter
-from ptxsim.run.loops import calls_at, endless_line, executions, never_ends
+from ptxsim.run.loops import calls_at, endless_line, executions, loops_of, never_ends
 from ptxsim.run.printing import string_at
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup
@@ -23,6 +23,10 @@ _ENDLESS = "Check the loop's condition, and that every thread changes the variab
 _WAITING = (
     "Check the loop's condition. If it waits for another block: on the simulator blocks run one after another to their "
     "end, so only an earlier block can have set what this one waits for; on a GPU that is the only safe order, too."
+)
+_NOBODY = (
+    "Who is to do it? Check that this thread does not itself wait, in a loop of its own or at a barrier, that locks "
+    "are given back, and that the scope of the atomics reaches both (`_block` and thread_scope_block end with a block)."
 )
 _TRAPS = {
     L.FAULT_TRAP: "the kernel executed trap",
@@ -95,9 +99,13 @@ def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block:
     is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
     where: dict[str, Any] = {"file": launch.file, "counted": totals, "is_certain": is_certain}
     if fault.started < setup.block_budget:
+        loops = loops_of(launch.unit.kernel.blocks)
+        waits = any(loop.head in launch.unit.spin_heads and spent_at in loop.lines for loop in loops)
         return StepLimitExceeded(
-            f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}",
-            next_step="Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
+            f"the launch has used up its budget of {setup.launch_budget:,} loop iterations in {block}"
+            f"{', which waits in this loop for what another thread should do' * waits}",
+            next_step=_NOBODY if waits
+            else "Use fewer blocks or a smaller problem, or give the launch a larger step_limit.",
             line=spent_at, **where,
         )  # fmt: skip
     line = endless_line(launch.unit.kernel.blocks, executions(counted), spent_at)
@@ -124,6 +132,12 @@ def _deadlock(launch: Launch, failed: HostWorker, block: str, where: dict[str, A
         return KernelDeadlock(
             f"{waits}its phase expects {announced:,} bytes, {came:,} came",
             next_step=f"{first}Announce by expect_tx what a phase's copies bring: always the bytes of whole boxes.",
+            **where,
+        )
+    if missing > expected:  # a negative number of 20 bits
+        return KernelDeadlock(
+            f"{waits}more than the {expected:,} arrivals of a phase have come, so that none of its phases ends",
+            next_step=f"{first}Set the object up for as many arrivals as there are: arrive.expect_tx is one, too.",
             **where,
         )
     return KernelDeadlock(
