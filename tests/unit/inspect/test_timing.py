@@ -191,7 +191,6 @@ def a_launch(device: SimDevice, counters: Counters, runs: list[int]) -> Launch:
         shared_mem=0,
         device=device,
         source_name="k.cu",
-        array_bytes=1000,
         outcome=Outcome(counters=counters, lines={}, hazards=(), printed=""),
         again=again,
         call=Invocation(None, (), ()),
