@@ -17,7 +17,6 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any
 
-import ptxsim
 from ptxsim import system
 from warpschool.compile.result import CompileLimits
 from warpschool.compile.toolchain import Toolchain
@@ -286,21 +285,13 @@ def _started(what: str, toolchain: Toolchain, **streams: Any) -> subprocess.Pope
         *(sys.executable, "-s", "-P", "-S", "-B", str(_CHILD), what),
         *(str(os.getpid()), "1" if on_main else "0", str(toolchain.library.resolve())),
         os.pathsep.join(str(folder) for folder in toolchain.readable),
-        *_import_path(),
+        *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
     ]
     # not -I: the environment is our own, and where a process hashes by another seed, its memory lies elsewhere
     environment = bare_environment() | {"PYTHONHASHSEED": "0"}
     return system.start(
         command, fixed_addresses=True, stderr=subprocess.DEVNULL, cwd="/", env=environment, **streams
     )
-
-
-def _import_path() -> list[str]:
-    """Where the child finds what it imports. It gets no more of this process's path, which a test runner and a notebook
-    lengthen: what is looked for in more folders takes memory, and NVRTC's would lie elsewhere."""
-    entries = [entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)]
-    bindings = [entry for entry in entries if os.path.isdir(os.path.join(entry, "cuda"))]
-    return [*dict.fromkeys([*bindings, str(Path(ptxsim.__file__).parents[1])])]
 
 
 TOO_MUCH = "Does a macro or template expand without end, or is a loop unrolled too far?"
