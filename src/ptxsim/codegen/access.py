@@ -226,7 +226,7 @@ def _account_pieces(
     allowed = t.call(f"ws_check_{space}", "i32", WORKER, CONTEXT, address, mask, size, site)
     tracked = t.icmp("ne", allowed, constant("i32", 0))
     if space == "global" and not a.exact:  # arrays that no block writes have no shadow
-        entry = t.offset(t.field("sites", "ptr"), t.mul(t.resize(site, "i64"), constant("i64", 24)))
+        entry = t.offset(t.field("sites", "ptr"), t.mul(t.resize(site, "i64"), constant("i64", L.SITE_BYTES)))
         tracked = t.and_(tracked, t.icmp("ne", t.load("i64", t.offset(entry, 16)), constant("i64", 0)))
     with t.if_(tracked):
         for first, count in a.pieces:

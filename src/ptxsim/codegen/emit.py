@@ -547,7 +547,7 @@ class Helper(Builder):
 
     def site(self) -> IRValue:
         """What is known of the allocation that the access at SITE hit last: its bounds and its race shadow."""
-        return self.offset(self.worker("sites", "ptr"), self.mul(self.resize(SITE, I64), i64(24)))
+        return self.offset(self.worker("sites", "ptr"), self.mul(self.resize(SITE, I64), i64(L.SITE_BYTES)))
 
     def stack(self, value: IRValue) -> IRValue:
         """A vector in memory, so that a loop can index its lanes."""

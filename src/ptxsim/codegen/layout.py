@@ -193,6 +193,9 @@ class Site(ctypes.Structure):
     ]
 
 
+SITE_BYTES = ctypes.sizeof(Site)
+
+
 class HazardRecord(ctypes.Structure):
     """One hazard as generated code notes it."""
 

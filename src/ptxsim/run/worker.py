@@ -81,8 +81,6 @@ class HostWorker:
         self._mark_contexts()
         self._listed: list[tuple[int, int]] | None = None
         self._shadowed: list[Any] = []
-        self._list_arrays(shadows)
-        self.shadows = shadows
         prints = any(name.startswith("print_") for name in unit.helpers)
         self.print_buffer = np.zeros(setup.manner.print_limit if prints else 8, np.uint8)
         s = self.struct
@@ -93,18 +91,15 @@ class HostWorker:
         s.cluster_size[:] = terms.cluster
         s.other_site = L.NO_SITE
         s.workspace = setup.workspace.address if setup.workspace is not None else 0
-        s.params, s.counters = setup.binding.params_at, self.counters.ctypes.data
+        s.counters = self.counters.ctypes.data
         s.sites, s.hazards = ctypes.addressof(self.sites), ctypes.addressof(self.hazards)
         s.hazard_seen = self.seen.ctypes.data
-        s.allocations, s.allocation_count = ctypes.addressof(self.allocations), len(setup.binding.stretches)
-        s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         self.order = np.arange(terms.warps, dtype=np.uint32)
         s.order = self.order.ctypes.data
         self.error: BaseException | None = None
         self._masked_room: np.ndarray | None = None
         self._make_queues()
-        self._ready_masked()
-        s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
+        self._take_up(shadows)
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
@@ -166,6 +161,12 @@ class HostWorker:
         self._mark_contexts()
         if len(self.wide_headers):
             self.wide_headers.fill(0)
+        self._take_up(shadows)
+        return True
+
+    def _take_up(self, shadows: dict[int, np.ndarray]) -> None:
+        """What differs among launches that are alike: where parameters and arrays lie, and what may be spent."""
+        s, setup = self.struct, self.setup
         self._list_arrays(shadows)
         self.shadows = shadows
         s.params = setup.binding.params_at
@@ -173,7 +174,6 @@ class HostWorker:
         s.constants, s.constant_count = ctypes.addressof(self.constants), len(setup.binding.constants)
         s.block_budget, s.launch_budget, s.strays = setup.block_budget, setup.launch_budget, MOST_STRAYS
         self._ready_masked()
-        return True
 
     def rest(self) -> bool:
         """Lets go what belongs to the launch that is over; whether another one may have this worker."""

@@ -68,7 +68,7 @@ def find(b: Helper, address: IRValue, name: str) -> None:
     table, count = b.worker(entries, "ptr"), b.worker(number, I64)
     end = b.add(address, b.resize(SIZE, I64))
     with b.loop(count) as k:
-        entry = b.offset(table, b.mul(k, i64(24)))
+        entry = b.offset(table, b.mul(k, i64(L.SITE_BYTES)))
         low, high = b.load(I64, entry), b.load(I64, b.offset(entry, 8))
         inside = b.and_(b.icmp("uge", address, low), b.icmp("ule", end, high))
         inside = b.and_(inside, b.icmp("ult", address, high))  # an address just below 2^64 has its end at 0
@@ -120,7 +120,7 @@ def _gap(b: Helper, address: IRValue, name: str) -> tuple[IRValue, IRValue]:
         b.store(b.intrinsic("umin", b.load(I64, above), most), above)
 
     with b.loop(count) as k:
-        entry = b.offset(table, b.mul(k, i64(24)))
+        entry = b.offset(table, b.mul(k, i64(L.SITE_BYTES)))
         narrow(b.load(I64, entry), b.load(I64, b.offset(entry, 8)))
     narrow(b.worker("heap_low", I64), b.worker("heap_high", I64))
     return b.load(I64, below), b.load(I64, above)
