@@ -163,6 +163,10 @@ class Finding:
             return {
                 "address": "gives this matrix instruction another address or stride than lane 0 of its warp",
                 "member": "executes an instruction whose member mask does not name it",
+                "warpgroup": (
+                    "gives this product another descriptor than another warp of its warpgroup, or comes to another "
+                    "product"
+                ),
                 "part": "executes a matrix instruction without all 32 lanes of its warp",
             }.get(self.detail, "takes a value from a lane that does not take part in this instruction")
         if self.kind == "async-order":
@@ -188,14 +192,29 @@ class Finding:
         """What a thread, or an engine at its bidding, does before other asynchronous work is over, or unseen by it."""
         if self.detail == "sums":
             return "uses sums of wgmma before wgmma.wait_group has waited for their products"
+        if self.detail == "registers":
+            return (
+                "begins a product of wgmma with registers, of sums or of A, that threads may have written since the "
+                "product before: without wgmma.fence between"
+            )
         place = f"{_DOES[self.access]} {self.array} at byte {self.address}"
         if self.detail == "peer":
             when = "may have ended by then" if self.other_did == "returned" else "may not have begun yet"
             return f"{place} of another block of its cluster, which {when}: wait for it at the cluster's barrier"
+        if self.detail == "conflict":
+            did = {"read": "reads", "write": "writes", "atomic": "updates"}[self.other_did]
+            return (
+                f"{place}, which line {self.other_line} {did} from another block of the cluster: nothing orders the "
+                "two, wait at the cluster's barrier between"
+            )
         by = f" of line {self.other_line}" if self.other_line else ""
         swizzle = f"a swizzle of {self.size} bytes" if self.size else "no swizzle"
         return {
             "early": f"{place} before the bulk copy{by} into it is over: wait for the phase of its barrier object",
+            "unwaited": (
+                f"copies into {self.array} at byte {self.address}, and that block ends before anybody has waited for "
+                "it: wait for the phase of its barrier object"
+            ),
             "overwritten": f"{place}, which may still be read by line {self.other_line}: wait until that is over",
             "fence": (
                 f"lets an asynchronous engine read {self.array} at byte {self.address}, which was stored in line "

@@ -1,39 +1,71 @@
-"""Which instructions may use the sums of a `wgmma.mma_async` before `wgmma.wait_group`.
+"""Registers that threads and `wgmma` share: where they may be used before `wgmma.wait_group`, or without `wgmma.fence`.
 
 Registers of sums belong to the tensor cores from the product until its group has been waited for (PTX ISA 9.7.15.7).
 Here is only where they may be touched too early: for each such instruction the products that may have written its
 registers last, on some path and with nothing waited for completely in between. A copy to another register touches
 nothing: the machine has none where the compiler names a register anew. Whether it is too early, the run tells.
+
+What threads write into registers of sums, or of A, has to be behind them by `wgmma.fence` before a product uses these;
+only from product to product is no fence needed. A compiler moves such writes past a fence, which no source can help.
+So what counts is whether there is a fence at all between the product before and this one.
 """
 
 from __future__ import annotations
 
-from ptxsim.syntax.program import Barrier, Immediate, Instruction, Kernel, Register
+from collections.abc import Callable
+from typing import TypeVar
+
+from ptxsim.syntax.program import Barrier, Immediate, Instruction, Kernel, Register, Vector
+from ptxsim.syntax.warpgroup import sources
 
 Pending = dict[str, frozenset[int]]
 """register -> identities of the products that may still write it"""
+Written = frozenset[str] | None
+"""registers written since the last product; None where no product was, or a fence has been since"""
+S = TypeVar("S")
 _OPEN = ""
 """In place of a register: products that may belong to no group yet, which no waiting ends."""
 
 
 def early_uses(kernel: Kernel) -> dict[int, tuple[int, ...]]:
     """Identity of an instruction -> those of the products; only the first such instruction of each block and set."""
-    if not any(_is_product(i) for block in kernel.blocks for i in block.instructions):
+    if not _has_products(kernel):
         return {}
-    before: list[Pending] = [{} for _ in kernel.blocks]
+    nothing: Pending = {}
+    uses: dict[int, tuple[int, ...]] = {}
+    for k, before in enumerate(_states(kernel, nothing, lambda k, before: _through(kernel, k, before, None), _joined)):
+        _through(kernel, k, before, uses)
+    return uses
+
+
+def unfenced_products(kernel: Kernel) -> frozenset[int]:
+    """Identities of products of which threads may have written registers since the product before, with no fence."""
+    found: set[int] = set()
+    if not _has_products(kernel):
+        return frozenset()
+    fenced: Written = None
+    for k, before in enumerate(_states(kernel, fenced, lambda k, before: _since(kernel, k, before, None), _either)):
+        _since(kernel, k, before, found)
+    return frozenset(found)
+
+
+def _states(kernel: Kernel, start: S, through: Callable[[int, S], S], joined: Callable[[S, S], S]) -> list[S]:
+    """What holds before each block, on any path."""
+    before = [start for _ in kernel.blocks]
     pending = list(range(len(kernel.blocks)))
     while pending:
         k = pending.pop()
-        after = _through(kernel, k, before[k], None)
+        after = through(k, before[k])
         for following in kernel.blocks[k].successors:
-            merged = _joined(before[following], after)
+            merged = joined(before[following], after)
             if merged != before[following]:
                 before[following] = merged
                 pending.append(following)
-    uses: dict[int, tuple[int, ...]] = {}
-    for k in range(len(kernel.blocks)):
-        _through(kernel, k, before[k], uses)
-    return uses
+    return before
+
+
+def _has_products(kernel: Kernel) -> bool:
+    return any(_is_product(i) for block in kernel.blocks for i in block.instructions)
 
 
 def _is_product(i: Instruction) -> bool:
@@ -54,7 +86,7 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
             now[_OPEN] = now.get(_OPEN, frozenset()) | {id(i)}
         elif i.opcode == "wgmma" and i.has("commit_group"):
             now.pop(_OPEN, None)
-        elif i.opcode == "mov" and len(i.written) == len(i.read) == 1 and isinstance(i.operands[1], Register):
+        elif _is_copy(i):
             (to,), (origin,) = i.written, i.read
             now.pop(to, None)
             if origin in now:
@@ -71,3 +103,35 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
         still = now.get(_OPEN, frozenset())
         now = {name: products & still for name, products in now.items() if products & still}
     return now
+
+
+def _is_copy(i: Instruction) -> bool:
+    """Whether it only gives a register's value another name."""
+    return i.opcode == "mov" and len(i.written) == len(i.read) == 1 and isinstance(i.operands[1], Register)
+
+
+def _either(one: Written, other: Written) -> Written:
+    return other if one is None else one if other is None else one | other
+
+
+def _since(kernel: Kernel, k: int, before: Written, found: set[int] | None) -> Written:
+    """What threads have written behind block k; notes the products on the way that use it."""
+    now = before
+    for i in kernel.blocks[k].instructions:
+        if _is_product(i):
+            if now and found is not None and not now.isdisjoint((*i.written, *_fragments(i))):
+                found.add(id(i))
+            now = frozenset()
+        elif i.opcode == "wgmma" and not i.has("commit_group"):
+            now = None
+        elif now is not None and _is_copy(i):
+            now = now.difference(i.written) | (set(i.written) if i.read[0] in now else frozenset())
+        elif now is not None:
+            now = now.union(i.written)
+    return now
+
+
+def _fragments(i: Instruction) -> tuple[str, ...]:
+    """Registers of a product that hold A."""
+    a = sources(i).a
+    return tuple(e.name for e in a.elements if isinstance(e, Register)) if isinstance(a, Vector) else ()

@@ -196,6 +196,8 @@ def account(
     values: list[IRValue] | None = None,
 ) -> IRValue:
     """Checks and counts an access of the lanes in `mask`; those that may go on. `values` are what they store."""
+    if t.unit.options.check and space == "shared" and id(a.instruction) in t.unit.copied:
+        _mind_padding(t, a, address, mask)
     if a.pieces and space in ("shared", "global"):
         return _account_pieces(t, a, space, address, mask, counter)
     fixed = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind if kind is None else kind)
@@ -211,6 +213,15 @@ def account(
     if told:
         t.store(NULL, t.offset(WORKER, L.field("stored")))
     return allowed
+
+
+def _mind_padding(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> None:
+    """A load that only copies may bring along what nobody has written beside what somebody has."""
+    granule, how = t.unit.shared_granule_log2, "exact" if t.unit.options.exact else "shared"
+    before = t.unit.copied[id(a.instruction)]
+    if before or a.bytes_ > 1 << granule:
+        sizes = constant("i32", a.bytes_), constant("i32", before)
+        t.call(f"ws_{how}_padding_{granule}", "void", WORKER, offset, mask, *sizes)
 
 
 def _account_pieces(

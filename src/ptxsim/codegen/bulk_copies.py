@@ -187,7 +187,7 @@ class BulkLanes:
             b.hazard(i32(L.SHARED_OUT_OF_BOUNDS), lane, offset, i64(0))
         with b.if_(b.and_(aligned, fits), likely=True):
             if not self.form.into_shared:
-                self._report(L.AsyncEvent.STORE, lane, SITE, offset, span)
+                self._report(L.AsyncEvent.STORE, lane, SITE, offset, span, i64(int(self.form.tensor)))
                 self._copy(far, self.own, offset, numbers, size)
                 return
             source = i64(0)

@@ -412,6 +412,8 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
             over = b.new_label("over")
             _rounds(b, warps, slots, over, in_lockstep=in_lockstep)
             b.label(over)
+            if unit.followed:
+                tell_async(b, L.AsyncEvent.EXIT, i32(0), i64(0))
     b.ret()
     return b.function(f"void @run_blocks({WORKER}, {contexts}, {first}, {last})"), b.declared
 

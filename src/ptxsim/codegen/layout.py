@@ -265,7 +265,7 @@ GEOMETRIES = ("1d", "2d", "3d", "a1d", "a2d", "cube", "acube", "linear", "pitche
 """What kinds of images there are: PTX's geometries for arrays, and memory of the kernel's."""
 HAZARD_CAPACITY = 64
 
-HAZARD_KINDS = 25
+HAZARD_KINDS = 27
 """A launch notes each kind once per site, in a table this wide."""
 (
     RACE,
@@ -288,12 +288,17 @@ HAZARD_KINDS = 25
     ASYNC_SWIZZLE,
     ASYNC_SUMS,
     ASYNC_PEER,
+    ASYNC_REGISTERS,
+    ASYNC_CONFLICT,
     BOX_MISALIGNED,
     BOX_BEFORE,
     SAME_VALUE,
     UNORDERED,
     LOCKSTEP,
 ) = range(HAZARD_KINDS)
+
+MISSING_LANES, UNLIKE_OPERANDS, UNLIKE_WARPS = range(3)
+"""What a WARP_MATRIX hazard says, in its state."""
 
 # fault codes
 FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK, FAULT_POINTER = range(1, 8)
@@ -357,17 +362,18 @@ class AsyncEvent(IntEnum):
     (host addresses in `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase).
     WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
     address, swizzle, 1 + where in this block's shared memory it comes from or 0, whether it is a reduction). STORE: one
-    out of it (site, address, bytes).
+    out of it (site, address, bytes, whether it is a box, of which a part may lie outside of its array).
     COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets
-    in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups.
-    SUMS: registers of sums are used (site, a number for the products that may have written them). PEER: lanes
-    access another block's shared memory (site; addresses in `lanes`). EXIT: the block has ended.
+    in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); FENCE_PRODUCTS: wgmma.fence; COMMIT_PRODUCTS,
+    WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the products that may have written
+    them). PEER: lanes access another block's shared memory (site, bytes, kind; addresses in `lanes`). EXIT: the block
+    has ended.
     """
 
     (
-        BLOCK, OPEN, CAME, FENCE, ARRIVE, WAITED, LOAD, STORE, COMMIT, WAIT, ACCESS, PRODUCT, COMMIT_PRODUCTS,
-        WAIT_PRODUCTS, SUMS, PEER, EXIT,
-    ) = range(17)  # fmt: skip
+        BLOCK, OPEN, CAME, FENCE, ARRIVE, WAITED, LOAD, STORE, COMMIT, WAIT, ACCESS, PRODUCT, FENCE_PRODUCTS,
+        COMMIT_PRODUCTS, WAIT_PRODUCTS, SUMS, PEER, EXIT,
+    ) = range(18)  # fmt: skip
 
 
 IN_BULK = 1 << 32

@@ -184,7 +184,7 @@ class _Unknown(LaneAnalysis):
 
 def use_of(unit: Unit, i: Instruction) -> Use | None:
     """How an instruction is a use of a stencil; None where it has to be translated in place."""
-    if i.guard is not None or i.has("cc") or id(i) in unit.shared_requests:
+    if i.guard is not None or i.has("cc") or id(i) in unit.shared_requests or unit.copied.get(id(i)):
         return None
     is_access = i.opcode in _MEMORY
     if i.opcode not in VALUES and not is_access and not _is_warp_wide(i):
@@ -208,7 +208,7 @@ def use_of(unit: Unit, i: Instruction) -> Use | None:
     flags: tuple[str, ...] = ()
     if is_access or unit.followed:
         early = unit.early_uses if unit.followed else ()
-        named = ("optimistic", unit.optimistic), ("waits", unit.waits), ("early", early)
+        named = ("optimistic", unit.optimistic), ("waits", unit.waits), ("copied", unit.copied), ("early", early)
         flags = tuple([name for name, ids in named if id(i) in ids])
     key = i.opcode, i.modifiers, i.selectors, i.added, shapes, types, space, flags
     form = _forms.get(key)
@@ -301,6 +301,7 @@ def _lone(form: Form, setting: _Setting) -> Unit:
         computed_floats=frozenset(n for n, t in zip(names, form.registers, strict=True) if t.endswith("~")),
         optimistic=frozenset({id(i)} if "optimistic" in form.flags else ()),
         waits=frozenset({id(i)} if "waits" in form.flags else ()),
+        copied={id(i): 0} if "copied" in form.flags else {},
         partial_order=setting.partial_order, wide_vectors=setting.wide_vectors, asynchronous=setting.followed,
         copies_async=setting.copies_async, wide_entries=setting.wide_entries,
         early_uses={id(i): ()} if "early" in form.flags else {},

@@ -15,7 +15,7 @@ from dataclasses import replace
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, from_window, low_offset, report_access, shared_offsets, space_of
-from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant, constants, tell_async
 from ptxsim.codegen.full import Full
 from ptxsim.codegen.masked import Masked
 from ptxsim.codegen.register_lists import put_registers, take_registers
@@ -36,15 +36,15 @@ from ptxsim.codegen.tensor_products import (
     widen,
 )
 from ptxsim.codegen.values import handles
-from ptxsim.syntax.matrices import Product, product, tile
+from ptxsim.syntax.matrices import Product, Tile, product, tile
 from ptxsim.syntax.program import Address, Immediate, Instruction, Operand, Register, Vector
 
 Either = Full | Masked
 """The function in which an instruction stands."""
+_PIECE = 16
+"""Bytes, the granules in which asynchronous engines are followed."""
 _USUAL = 32
 """Bits of nearly all registers that hold parts of matrices."""
-MISSING_LANES, UNLIKE_OPERANDS = 0, 1
-"""What a WARP_MATRIX hazard says, in its state."""
 
 
 @handles("wmma", "mma")
@@ -73,7 +73,7 @@ def whole_warp(t: Either, i: Instruction) -> Iterator[None]:
     whole, missing, end = t.new_label("whole"), t.new_label("missing"), t.new_label("either")
     t.branch(t.icmp("eq", mask, ALL_LANES), whole, missing, then=missing)
     if t.unit.options.check:
-        hazard(t, i, t.first_bit(mask), MISSING_LANES)
+        hazard(t, i, t.first_bit(mask), L.MISSING_LANES)
     t.br(end, then=whole)
     known = dict(t.known)
     yield
@@ -93,7 +93,7 @@ def uniform(t: Either, i: Instruction, operand: Operand, type_: str) -> IRValue:
             bits = t.and_(bits, t.active)
             bits = t.select(t.icmp("eq", t.active, ALL_LANES), bits, t.like(bits, 0))
         with t.if_(t.icmp("ne", bits, t.like(bits, 0)), likely=False):
-            hazard(t, i, t.first_bit(bits), UNLIKE_OPERANDS)
+            hazard(t, i, t.first_bit(bits), L.UNLIKE_OPERANDS)
     return first
 
 
@@ -294,6 +294,7 @@ def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: I
             inner = from_window(t, i, address, L.SHARED_WINDOW)
             low = low_offset(t, inner) if t.unit.options.check else t.resize(inner, "i32")
             at = t.resize(low, "i64", signed=True)
+            _report_lines(t, moved, low, stride, site, L.READ if is_load else L.WRITE)
         counter = _counter(t, i, place, verb)
         streams = not is_load and place == "global" and not t.unit.reads_sums
         function = move_tile(moved, form, replace(tile_mode(t, place), streams=streams), is_load, wide)
@@ -308,6 +309,22 @@ def _move(t: Either, i: Instruction, where: Operand, form: MatrixForm, matrix: I
             go("shared")
         with t.if_(t.not_(in_shared)):
             go("global")
+
+
+def _report_lines(t: Either, moved: Tile, low: IRValue, stride: IRValue, site: IRValue, kind: int) -> None:
+    """Tells who follows the asynchronous engines of a fragment in shared memory, 16 bytes a lane."""
+    if not t.unit.followed:
+        return
+    piece = min(moved.line_bytes, _PIECE)
+    places = [(line, at) for line in range(moved.lines) for at in range(0, moved.line_bytes, piece)]
+    step = t.resize(stride, "i32")
+    for first in range(0, len(places), WARP):
+        some = places[first : first + WARP]
+        some += [some[-1]] * (WARP - len(some))
+        lines, ats = (constants("i32", [place[k] for place in some]) for k in range(2))
+        offsets = t.add(t.add(t.splat(low), t.mul(t.splat(step), lines)), ats)
+        words = constant("i64", piece), constant("i64", kind)
+        tell_async(t, L.AsyncEvent.ACCESS, t.warp_index(), t.active, site, *words, lanes=offsets)
 
 
 def tile_mode(t: Either, space: str) -> Mode:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 
+from ptxsim.analysis.copies import copied_loads
 from ptxsim.analysis.effects import (
     blocks_in_order,
     granule_log2,
@@ -29,7 +30,7 @@ from ptxsim.analysis.effects import (
 )
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
-from ptxsim.analysis.sums import early_uses
+from ptxsim.analysis.sums import early_uses, unfenced_products
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     asynchronous,
     convert,
@@ -210,7 +211,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         named=_is_named(kernel),
         partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
         spin_heads=spin_heads(kernel),
-        optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel),
+        optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel), copied=copied_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
         copies_async=any(i.opcode == "cp" and not is_bulk(i) for b in kernel.blocks for i in b.instructions),
@@ -220,7 +221,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         clusters=clusters,
         wide_entries=_wide_entries(kernel),
         asynchronous=clusters or any(i.opcode == "wgmma" or is_bulk(i) for b in kernel.blocks for i in b.instructions),
-        early_uses=early_uses(kernel),
+        early_uses=early_uses(kernel), unfenced=unfenced_products(kernel),
         textures=any(i.row.kind == TEXTURE for b in kernel.blocks for i in b.instructions),
     )  # fmt: skip
 

@@ -139,6 +139,8 @@ class Unit:
     """heads of loops that may wait for another thread"""
     waits: frozenset[int] = frozenset()
     """identities of loads whose value only decides where the kernel goes on"""
+    copied: Mapping[int, int] = field(default_factory=dict)
+    """identities of loads whose values only go from memory to memory -> bytes before them that belong to the copy"""
     optimistic: frozenset[int] = frozenset()
     """identities of loads that only guess what a compare-and-swap will find"""
     shared_requests: Mapping[int, tuple[SharedRequest, ...]] = field(default_factory=dict)
@@ -163,6 +165,8 @@ class Unit:
     """the wgmma.mma_async of the kernel, as `AsyncEvent.PRODUCT` numbers them"""
     early_uses: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     """identities of instructions that may use sums too early -> those of the products"""
+    unfenced: frozenset[int] = frozenset()
+    """identities of products of which threads may have written registers since the product before"""
     sums: list[tuple[int, ...]] = field(default_factory=list)
     """products that may have written a register, as `AsyncEvent.SUMS` numbers them"""
     textures: bool = False
@@ -208,6 +212,13 @@ class Unit:
         every = (i for b in self.kernel.blocks for i in b.instructions)
         return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
                    for i in every)  # fmt: skip
+
+    @cached_property
+    def meets_peers(self) -> bool:
+        """Whether threads may access another block's shared memory."""
+        every = [i for b in self.kernel.blocks for i in b.instructions]
+        accesses = any(i.opcode in ("ld", "st", "atom", "red") and i.space in ("cluster", "generic") for i in every)
+        return self.clusters and accesses and any(i.opcode == "mapa" for i in every)
 
     @property
     def copy_checks(self) -> int:

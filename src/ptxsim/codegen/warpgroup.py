@@ -67,8 +67,9 @@ def _wgmma(t: Either, i: Instruction) -> None:
     """The fence and the commit say when a GPU may begin and what belongs together: nothing is left open here."""
     if i.has("mma_async"):
         _product(t, i)
-    elif i.has("commit_group") and t.unit.followed:
-        tell_async(t, L.AsyncEvent.COMMIT_PRODUCTS, t.warp_index(), t.active)
+    elif t.unit.followed:
+        event = L.AsyncEvent.COMMIT_PRODUCTS if i.has("commit_group") else L.AsyncEvent.FENCE_PRODUCTS
+        tell_async(t, event, t.warp_index(), t.active)
 
 
 def _product(t: Either, i: Instruction) -> None:

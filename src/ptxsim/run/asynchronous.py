@@ -36,7 +36,22 @@ from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
 from ptxsim.record import Handoff
 from ptxsim.run.asynchronous_log import Log, Sequence, Told
-from ptxsim.run.asynchronous_state import CLOCKS, BarrierObject, Cluster, Granules, Numbers, Resident, Visit, Work
+from ptxsim.run.asynchronous_peers import Peers
+from ptxsim.run.asynchronous_state import (
+    CLOCKS,
+    WORD_LOG2,
+    BarrierObject,
+    Cluster,
+    Granules,
+    Numbers,
+    Offsets,
+    ProductReads,
+    Resident,
+    Visit,
+    Work,
+    numbers_in,
+    target,
+)
 from ptxsim.run.hazards import note
 from ptxsim.run.operands import GRANULE_LOG2, Operands, operands
 
@@ -46,8 +61,6 @@ MOST_FOUND = 1024
 """Times that something is found, after which the same is true: all there is to say has been said."""
 _MOST_NAMED = 1024
 """Operands whose granules are kept."""
-_WORD_LOG2 = 2
-_OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 _ALL_LANES = np.arange(WARP)
 _WARPS, _GROUPS = 32, 8
 _STORES = _WARPS + _GROUPS
@@ -76,13 +89,15 @@ class Follower:
         """times that something was found, noted before or not"""
         self.told: Told
         """the event that is being judged"""
+        self._peers = Peers(self)
         self._run: dict[int, Callable[[int, int], None]] = {
             L.AsyncEvent.BLOCK: self._block, L.AsyncEvent.OPEN: self._open, L.AsyncEvent.CAME: self._came,
             L.AsyncEvent.FENCE: self._fence, L.AsyncEvent.ARRIVE: self._arrive, L.AsyncEvent.WAITED: self._waited,
             L.AsyncEvent.LOAD: self._load, L.AsyncEvent.STORE: self._store, L.AsyncEvent.COMMIT: self._commit,
             L.AsyncEvent.WAIT: self._wait, L.AsyncEvent.ACCESS: self._access, L.AsyncEvent.PRODUCT: self._product,
+            L.AsyncEvent.FENCE_PRODUCTS: self._fence_products,
             L.AsyncEvent.COMMIT_PRODUCTS: self._commit_products, L.AsyncEvent.WAIT_PRODUCTS: self._wait_products,
-            L.AsyncEvent.SUMS: self._sums, L.AsyncEvent.PEER: self._peer, L.AsyncEvent.EXIT: self._exit,
+            L.AsyncEvent.SUMS: self._sums, L.AsyncEvent.PEER: self._peers.access, L.AsyncEvent.EXIT: self._exit,
         }  # fmt: skip
 
     def event(self, kind: int, warp: int, mask: int, data: int | None) -> None:
@@ -129,16 +144,16 @@ class Follower:
         self.cluster.residents[self.told.rank] = Resident(granules, [1] * self.warps)
 
     @property
-    def _here(self) -> Resident:
+    def here(self) -> Resident:
         return self.cluster.residents[self.told.rank]
 
-    def _own(self, warp: int) -> int:
+    def own(self, warp: int) -> int:
         return self.cluster.clock("warp", self.told.rank, warp)
 
     def _given_away(self, warp: int) -> Numbers:
         """What the warp knows, what it did included; what it does from now on is another stretch."""
-        here, known = self._here, self.cluster.known[:, self.told.rank, warp]
-        known[0, self._own(warp)] = here.steps[warp]
+        here, known = self.here, self.cluster.known[:, self.told.rank, warp]
+        known[0, self.own(warp)] = here.steps[warp]
         here.steps[warp] += 1
         return known
 
@@ -220,17 +235,17 @@ class Follower:
     # -- engines ------------------------------------------------------------------------------------------------------
     def _load(self, warp: int, mask: int) -> None:
         site, to, nbytes, by, swizzle, source, adds = self.told.words[:7]
-        rank, offset = _target(to, self.told.rank)
+        rank, offset = target(to, self.told.rank)
         there = self.cluster.residents.get(rank)
         if there is None:
             return
-        clock = self.cluster.object(*_target(by, self.told.rank)).clock
-        self._tell("copy", warp, site, _target(by, self.told.rank), int(self.cluster.now[clock]) + 1)
+        clock = self.cluster.object(*target(by, self.told.rank)).clock
+        self._tell("copy", warp, site, target(by, self.told.rank), int(self.cluster.now[clock]) + 1)
         work = Work(clock, int(self.cluster.now[clock]) + 1, site, swizzle, bool(adds))
         if source:  # of this block: read until the one that gets it is told
             self._reads(warp, site, source - 1, nbytes, Work(clock, work.until, site))
         if not nbytes >> GRANULE_LOG2:
-            words = range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2))
+            words = range(offset >> WORD_LOG2, -(-(offset + nbytes) >> WORD_LOG2))
             there.granules.sent.update(dict.fromkeys(words, self.cluster.note(work)))
         else:
             part = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2))
@@ -240,24 +255,26 @@ class Follower:
             for readers in there.granules.readers.values():
                 readers[part] = 0
         if rank != self.told.rank:
-            self._visit(rank, Visit(work, self.told.block, warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
+            self._peers.visit(rank, Visit(work, self.told.block, warp, (mask & 0xFFFFFFFF).bit_length() - 1, offset))
 
     def _store(self, warp: int, mask: int) -> None:
-        site, offset, nbytes = self.told.words[:3]
-        clock, group = self.cluster.clock("stores", self.told.rank, warp), self._here.stores.get(warp, 0) + 1
-        self._reads(warp, site, offset, nbytes, Work(clock, group, site))
+        site, offset, nbytes, is_box = self.told.words[:4]
+        clock, group = self.cluster.clock("stores", self.told.rank, warp), self.here.stores.get(warp, 0) + 1
+        self._reads(warp, site, offset, nbytes, Work(clock, group, site), whole=not is_box)
 
-    def _reads(self, warp: int, site: int, offset: int, nbytes: int, work: Work) -> None:
-        """A bulk copy reads a part of the block's shared memory until `work` is over."""
-        part, granules = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2)), self._here.granules
-        self._read_by_engine(warp, site, offset, _numbers(granules.copied[part]), _numbers(granules.stored[part]))
+    def _reads(self, warp: int, site: int, offset: int, nbytes: int, work: Work, *, whole: bool = True) -> None:
+        """A bulk copy reads a part of the block's shared memory until `work` is over, the `whole` of it or some."""
+        part, granules = slice(offset >> GRANULE_LOG2, -(-(offset + nbytes) >> GRANULE_LOG2)), self.here.granules
+        if whole:
+            self._written_by_somebody(warp, site, part)
+        self._read_by_engine(warp, site, offset, numbers_in(granules.copied[part]), numbers_in(granules.stored[part]))
         granules.reading(_STORES)[part] = self.cluster.note(work)
 
     def _commit(self, warp: int, mask: int) -> None:
-        self._here.stores[warp] = self._here.stores.get(warp, 0) + 1
+        self.here.stores[warp] = self.here.stores.get(warp, 0) + 1
 
     def _wait(self, warp: int, mask: int) -> None:
-        over = self._here.stores.get(warp, 0) - self.told.words[0]
+        over = self.here.stores.get(warp, 0) - self.told.words[0]
         self._know(warp, self.cluster.clock("stores", self.told.rank, warp), over)
 
     def _know(self, warp: int, clock: int, over: int) -> None:
@@ -266,40 +283,60 @@ class Follower:
 
     def _product(self, warp: int, mask: int) -> None:
         site, number, *descriptors = self.told.words[:4]
-        here, group, begun = self._here, warp // 4, self._here.begun.get(warp, 0)
+        here, group, begun = self.here, warp // 4, self.here.begun.get(warp, 0)
         here.begun[warp] = begun + 1
         self._tell("multiply", warp, site)
-        until = here.products.get(warp, 0) + 1
-        here.sums[warp, id(self.unit.products[number])] = begun, until
+        until, product = here.products.get(warp, 0) + 1, id(self.unit.products[number])
+        here.sums[warp, product] = begun, until
+        if warp not in here.fenced and (not begun or product in self.unit.unfenced):
+            self.hazard(L.ASYNC_REGISTERS, site, warp, 0, 0, None)
+        here.fenced.discard(warp)
         read = here.operands.get((group, begun))
         if read is None:
             work = Work(self.cluster.clock("products", self.told.rank, group), until, site)
-            read = here.operands[group, begun] = self._looked_up(warp, self._operands(number, *descriptors), work)
+            read = self._looked_up(warp, self._operands(number, *descriptors), work, (product, *descriptors))
+            here.operands[group, begun] = read
             here.operands.pop((group, begun - 64), None)
-        self._read_by_engine(warp, site, *read)
+        elif read.asked != (product, *descriptors):
+            self.hazard(L.WARP_MATRIX, site, warp, 0, 0, None, L.UNLIKE_WARPS)
+        self._read_by_engine(warp, site, read.offset, read.copied, read.stored)
+
+    def _fence_products(self, warp: int, mask: int) -> None:
+        self.here.fenced.add(warp)
 
     def _operands(self, number: int, *descriptors: int) -> Operands:
         found = self._named.get((number, *descriptors))
         if found is None:
             if len(self._named) >= _MOST_NAMED:
                 self._named.clear()
-            found = operands(self.unit.products[number], descriptors, len(self._here.granules.copied))
+            found = operands(self.unit.products[number], descriptors, len(self.here.granules.copied))
             self._named[number, *descriptors] = found
         return found
 
-    def _looked_up(self, warp: int, read: Operands, work: Work) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-        """Where the first operand of a product lies, and which copies and stores it reads; its warpgroup reads it now.
-        """
-        granules, where = self._here.granules, read.granules
+    def _looked_up(self, warp: int, read: Operands, work: Work, asked: tuple[int, ...]) -> ProductReads:
+        """What a product reads; its warpgroup reads it now."""
+        granules, where = self.here.granules, read.granules
         copied: set[int] = set()
         among_copies = granules.copied[where]
         for part, mode in zip(read.parts, read.swizzles, strict=True):
-            numbers = _numbers(among_copies[part])
+            numbers = numbers_in(among_copies[part])
             self._same_swizzle(warp, work.site, where[part], mode, numbers)
             copied.update(numbers)
         granules.reading(_WARPS + warp // 4)[where] = self.cluster.note(work)
+        self._written_by_somebody(warp, work.site, where)
         offset = int(where[0]) << GRANULE_LOG2 if len(where) else 0
-        return offset, tuple(sorted(copied)), _numbers(granules.stored[where])
+        return ProductReads(asked, offset, tuple(sorted(copied)), numbers_in(granules.stored[where]))
+
+    def _written_by_somebody(self, warp: int, site: int, where: npt.NDArray[np.int64] | slice) -> None:
+        """An engine reads granules: none of which nobody has written anything."""
+        granules = self.here.granules
+        untouched = (granules.copied[where] | granules.stored[where]) == 0
+        if untouched.any():
+            numbers = np.arange(len(granules.copied))[where][untouched].tolist()
+            sent = {word >> GRANULE_LOG2 - WORD_LOG2 for word in granules.sent}
+            never = next((number for number in numbers if number not in sent), None)
+            if never is not None:
+                self.hazard(L.UNINITIALIZED, site, warp, 0, never << GRANULE_LOG2, None)
 
     def _same_swizzle(
         self, warp: int, site: int, where: npt.NDArray[np.int64], mode: int, copies: Iterable[int]
@@ -308,53 +345,36 @@ class Follower:
         for number in copies:
             work = self.cluster.work[number]
             if work.swizzle not in (-1, mode):
-                self._hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << GRANULE_LOG2, work, mode)
+                self.hazard(L.ASYNC_SWIZZLE, site, warp, 0, int(where[0]) << GRANULE_LOG2, work, mode)
 
     def _commit_products(self, warp: int, mask: int) -> None:
-        self._here.products[warp] = self._here.products.get(warp, 0) + 1
+        self.here.products[warp] = self.here.products.get(warp, 0) + 1
 
     def _wait_products(self, warp: int, mask: int) -> None:
-        over = self._here.products.get(warp, 0) - self.told.words[0]
+        over = self.here.products.get(warp, 0) - self.told.words[0]
         self._know(warp, self.cluster.clock("products", self.told.rank, warp // 4), over)
 
     def _sums(self, warp: int, mask: int) -> None:
         site, number = self.told.words[:2]
-        ran = [self._here.sums[warp, i] for i in self.unit.sums[number] if (warp, i) in self._here.sums]
+        ran = [self.here.sums[warp, i] for i in self.unit.sums[number] if (warp, i) in self.here.sums]
         if not ran:
             return
         clock = self.cluster.clock("products", self.told.rank, warp // 4)
         _, until = max(ran)
         if self.cluster.known[0, self.told.rank, warp, clock] < until:
-            self._hazard(L.ASYNC_SUMS, site, warp, 0, 0, None)
-
-    # -- other blocks of the cluster ----------------------------------------------------------------------------------
-    def _peer(self, warp: int, mask: int) -> None:
-        site = self.told.words[0]
-        work = Work(self._own(warp), self._here.steps[warp], site)
-        for lane in range(WARP):
-            if mask >> lane & 1:
-                rank, offset = _target(int(self.told.lanes[lane]), self.told.rank)
-                self._visit(rank, Visit(work, self.told.block, warp, lane, offset))
-
-    def _visit(self, rank: int, visit: Visit) -> None:
-        """The block must have begun, and must not end before it knows that this is over."""
-        self.cluster.visits.setdefault(rank, {})[visit.block, visit.warp, visit.work.site] = visit
-        clocks = [self.cluster.clock("warp", rank, w) for w in range(self.warps)]
-        table = self.cluster.known[0, :] if not self.strict else self.cluster.known[0, self.told.rank, visit.warp]
-        if not table[..., clocks].any():
-            self._blame(visit, begun=False)
+            self.hazard(L.ASYNC_SUMS, site, warp, 0, 0, None)
 
     def _exit(self, warp: int, mask: int) -> None:
-        for visit in self.cluster.visits.pop(self.told.rank, {}).values():
-            if not (self.cluster.known[0, self.told.rank, :, visit.work.clock] >= visit.work.until).any():
-                self._blame(visit, begun=True)
-
-    def _blame(self, visit: Visit, *, begun: bool) -> None:
-        site = visit.work.site
-        self._hazard(L.ASYNC_PEER, site, visit.warp, visit.lane, visit.address, None, int(begun), block=visit.block)
+        self._peers.leave()
+        copied = self.here.granules.copied
+        for number in numbers_in(np.unique(copied)):
+            work = self.cluster.work[number]
+            if work not in self.cluster.blamed and not any(self.over(work, w) for w in range(self.warps)):
+                offset = int((copied == number).argmax()) << GRANULE_LOG2
+                self.hazard(L.ASYNC_EARLY, work.site, 0, 0, offset, None, 1)
 
     # -- what is wrong ------------------------------------------------------------------------------------------------
-    def _over(self, work: Work, warp: int, table: int = 0) -> bool:
+    def over(self, work: Work, warp: int, table: int = 0) -> bool:
         """Whether a warp knows that work is over."""
         if work.clock == CLOCKS - 1:
             return True
@@ -366,43 +386,49 @@ class Follower:
 
     def _access(self, warp: int, mask: int) -> None:
         """Threads of a warp access shared memory."""
-        site, nbytes, kind = self.told.words[:3]
-        own, lanes = self.told.lanes.astype(np.int64), _ALL_LANES
-        inside = (own >= 0) & (own + nbytes <= self.worker.shared_bytes)
+        nbytes = self.told.words[1]
+        offsets, lanes = self.told.lanes.astype(np.int64), _ALL_LANES
+        inside = (offsets >= 0) & (offsets + nbytes <= self.worker.shared_bytes)
         if mask & 0xFFFFFFFF != 0xFFFFFFFF or not inside.all():
             inside &= (mask >> _ALL_LANES & 1).astype(np.bool_)
-            own, lanes = own[inside], lanes[inside]
-        granules, here = own >> GRANULE_LOG2, self._here.granules
-        for number in _numbers(here.copied[granules]):
-            if not self._over(self.cluster.work[number], warp):
-                k = int((here.copied[granules] == number).argmax())
-                self._hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
-        if here.sent:
-            self._still_sent(warp, site, own, lanes, nbytes)
-        step, clock = self._here.steps[warp], self._own(warp)
-        if kind == L.READ:
-            here.reading(warp)[granules] = self.cluster.note(Work(clock, step, site))
-            return
-        for who, readers in here.readers.items():
-            if who < _WARPS:  # of threads' reads, the race shadow knows
-                continue
-            for number in _numbers(readers[granules]):
-                if not self._over(self.cluster.work[number], warp):
-                    k = int((readers[granules] == number).argmax())
-                    self._hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(own[k]), self.cluster.work[number])
-        here.stored[granules] = self.cluster.note(Work(clock, step, site))
-        here.copied[granules] = 0
+            offsets, lanes = offsets[inside], lanes[inside]
+        self.use(self.here.granules, warp, offsets, lanes, warp)
+        if self.unit.meets_peers:
+            self._peers.meet(self.told.rank, warp, offsets, lanes)
 
-    def _still_sent(
-        self, warp: int, site: int, own: npt.NDArray[np.int64], lanes: npt.NDArray[np.int64], nbytes: int
-    ) -> None:
+    def use(self, there: Granules, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64], reader: int) -> None:
+        """Lanes access the shared memory of a block, as `reader`."""
+        site, _, kind = self.told.words[:3]
+        granules = offsets >> GRANULE_LOG2
+        for number in numbers_in(there.copied[granules]):
+            if not self.over(self.cluster.work[number], warp):
+                k = int((there.copied[granules] == number).argmax())
+                self.hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(offsets[k]), self.cluster.work[number])
+        if there.sent:
+            self._still_sent(there, warp, offsets, lanes)
+        mine = self.cluster.note(Work(self.own(warp), self.here.steps[warp], site))
+        if kind == L.READ:
+            there.reading(reader)[granules] = mine
+            return
+        for who, readers in there.readers.items():
+            if who < _WARPS:  # of threads' reads, others know: the race shadow, and `Peers`
+                continue
+            for number in numbers_in(readers[granules]):
+                if not self.over(self.cluster.work[number], warp):
+                    k = int((readers[granules] == number).argmax())
+                    work = self.cluster.work[number]
+                    self.hazard(L.ASYNC_OVERWRITTEN, site, warp, int(lanes[k]), int(offsets[k]), work)
+        there.stored[granules] = mine
+        there.copied[granules] = 0
+
+    def _still_sent(self, there: Granules, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64]) -> None:
         """Threads access words to which small values may be on their way."""
-        sent = self._here.granules.sent
-        for lane, offset in zip(lanes.tolist(), own.tolist(), strict=True):
-            for word in range(offset >> _WORD_LOG2, -(-(offset + nbytes) >> _WORD_LOG2)):
+        (site, nbytes), sent = self.told.words[:2], there.sent
+        for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True):
+            for word in range(offset >> WORD_LOG2, -(-(offset + nbytes) >> WORD_LOG2)):
                 work = self.cluster.work[sent.get(word, 0)]
-                if word in sent and not self._over(work, warp):
-                    self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
+                if word in sent and not self.over(work, warp):
+                    self.hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
                     return
 
     def _written(self, granules: Granules, part: slice, warp: int, copy: Work, offset: int, mask: int) -> None:
@@ -410,28 +436,30 @@ class Follower:
         where it is one."""
         lane, site = max((mask & 0xFFFFFFFF).bit_length() - 1, 0), copy.site
         for readers in granules.readers.values():
-            for number in _numbers(readers[part]):
+            for number in numbers_in(readers[part]):
                 work = self.cluster.work[number]
-                if not self._over(work, warp) and work.clock != self._own(warp):
-                    self._hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
-        for number in _numbers(granules.copied[part]):
+                if not self.over(work, warp) and work.clock != self.own(warp):
+                    self.hazard(L.ASYNC_OVERWRITTEN, site, warp, lane, offset, work)
+        for number in numbers_in(granules.copied[part]):
             work = self.cluster.work[number]
-            if not (self._over(work, warp) or (copy.adds and work.adds)):
-                self._hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
+            if not (self.over(work, warp) or (copy.adds and work.adds)):
+                self.hazard(L.ASYNC_EARLY, site, warp, lane, offset, work)
 
     def _read_by_engine(self, warp: int, site: int, offset: int, copied: Iterable[int], stored: Iterable[int]) -> None:
         for number in copied:
-            if not self._over(self.cluster.work[number], warp):
-                self._hazard(L.ASYNC_EARLY, site, warp, 0, offset, self.cluster.work[number])
+            if not self.over(self.cluster.work[number], warp):
+                self.hazard(L.ASYNC_EARLY, site, warp, 0, offset, self.cluster.work[number])
         for number in stored:
-            if not self._over(self.cluster.work[number], warp, 1):
-                self._hazard(L.ASYNC_NO_FENCE, site, warp, 0, offset, self.cluster.work[number])
+            if not self.over(self.cluster.work[number], warp, 1):
+                self.hazard(L.ASYNC_NO_FENCE, site, warp, 0, offset, self.cluster.work[number])
 
-    def _hazard(
+    def hazard(
         self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
         *, block: int | None = None,
     ) -> None:  # fmt: skip
         self.found += 1
+        if work is not None:
+            self.cluster.blamed.add(work)
         record = L.HazardRecord(
             kind, site, self.told.block if block is None else block, warp, lane, address, state,
             work.site if work else L.NO_SITE,
@@ -449,19 +477,3 @@ class Follower:
         cluster = self.clusters.get(number)
         found = cluster.objects.get((int(self.worker.rank), offset)) if cluster else None
         return (found.announced, found.came) if found else (0, 0)
-
-
-def _target(address: int, own: int) -> tuple[int, int]:
-    """(rank, offset) of a 32-bit address in shared memory of the cluster; `own` is the rank of who names it."""
-    block = address >> L.CLUSTER_WINDOW_SHIFT
-    return (block - 1 if block else own), address & _OFFSET
-
-
-def _numbers(of: npt.NDArray[np.int32]) -> tuple[int, ...]:
-    """The pieces of work in a part of memory, where neighbours mostly belong to the same."""
-    if not len(of):
-        return ()
-    (others,) = (of[1:] != of[:-1]).nonzero()
-    if not len(others):
-        return (int(of[0]),) if of[0] else ()
-    return tuple(sorted({int(of[0]), *of[others + 1].tolist()} - {0}))

@@ -6,15 +6,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
+from ptxsim.codegen import layout as L
 from ptxsim.run.operands import GRANULE_LOG2
 
 CLOCKS = 512
 """Most clocks of a cluster; what has none is not followed."""
 Numbers = npt.NDArray[np.uint32]
+Offsets = npt.NDArray[np.int64]
+WORD_LOG2 = 2
+_OFFSET = (1 << L.CLUSTER_WINDOW_SHIFT) - 1
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,15 @@ class Visit:
     address: int
 
 
+class Words:
+    """Who was last to write each word of a block's shared memory, and of each warp of the cluster the last to read."""
+
+    def __init__(self, count: int) -> None:
+        self.written = np.zeros(count, np.int32)
+        self.read: dict[int, npt.NDArray[np.int32]] = {}
+        """by the clock of a warp"""
+
+
 class Granules:
     """Who was last to do what to each granule of a block's shared memory: numbers of pieces of work, 0 for nobody."""
 
@@ -65,9 +79,26 @@ class Granules:
         self.sent: dict[int, int] = {}
         """word -> the last value of less than a granule that was sent there (st.async), beside what others use"""
 
+    @cached_property
+    def words(self) -> Words:
+        return Words(len(self.copied) << GRANULE_LOG2 - WORD_LOG2)
+
     def reading(self, who: int) -> npt.NDArray[np.int32]:
         found = self.readers.get(who)
         return found if found is not None else self.readers.setdefault(who, np.zeros_like(self.copied))
+
+
+@dataclass(frozen=True)
+class ProductReads:
+    """What a product of a warpgroup reads in shared memory."""
+
+    asked: tuple[int, ...]
+    """the product of the code, and its descriptors"""
+    offset: int
+    """where its first operand lies"""
+    copied: tuple[int, ...]
+    stored: tuple[int, ...]
+    """numbers of the copies and stores that wrote it"""
 
 
 @dataclass
@@ -81,8 +112,10 @@ class Resident:
     """warp -> groups of products committed"""
     begun: dict[int, int] = field(default_factory=dict)
     """warp -> products begun"""
-    operands: dict[tuple[int, int], tuple[int, tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
-    """(warpgroup, number of a product) -> where it reads, and who wrote that: the first of its warps looks it up"""
+    fenced: set[int] = field(default_factory=set)
+    """warps that have executed wgmma.fence since their last product"""
+    operands: dict[tuple[int, int], ProductReads] = field(default_factory=dict)
+    """(warpgroup, number of a product) -> what it reads: the first of its warps looks it up"""
     stores: dict[int, int] = field(default_factory=dict)
     """warp -> groups of bulk stores committed"""
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
@@ -105,14 +138,16 @@ class Cluster:
         self.residents: dict[int, Resident] = {}
         self.work = [Work(0, 0, 0)]
         self.numbers: dict[Work, int] = {}
-        self.of_warps: set[int] = set()
-        """clocks of what warps do themselves"""
+        self.blamed: set[Work] = set()
+        """of which something was wrong already"""
+        self.of_warps: dict[int, int] = {}
+        """clocks of what warps do themselves -> rank of the warp's block"""
 
     def clock(self, kind: str, rank: int, number: int) -> int:
         """The clock of something; CLOCKS where there are too many."""
         found = self.clocks.setdefault((kind, rank, number), min(len(self.clocks), CLOCKS - 1))
         if kind == "warp":
-            self.of_warps.add(found)
+            self.of_warps[found] = rank
         return found
 
     def object(self, rank: int, offset: int) -> BarrierObject:
@@ -129,3 +164,25 @@ class Cluster:
         if found == len(self.work):
             self.work.append(work)
         return found
+
+
+def target(address: int, own: int) -> tuple[int, int]:
+    """(rank, offset) of a 32-bit address in shared memory of the cluster; `own` is the rank of who names it."""
+    block = address >> L.CLUSTER_WINDOW_SHIFT
+    return (block - 1 if block else own), address & _OFFSET
+
+
+def targets(addresses: npt.NDArray[np.int32], own: int) -> tuple[Offsets, Offsets]:
+    """Ranks and offsets of several."""
+    block = addresses.astype(np.int64) >> L.CLUSTER_WINDOW_SHIFT
+    return np.where(block, block - 1, own), addresses.astype(np.int64) & _OFFSET
+
+
+def numbers_in(part: npt.NDArray[np.int32]) -> tuple[int, ...]:
+    """The pieces of work in a part of memory, where neighbours mostly belong to the same."""
+    if not len(part):
+        return ()
+    (others,) = (part[1:] != part[:-1]).nonzero()
+    if not len(others):
+        return (int(part[0]),) if part[0] else ()
+    return tuple(sorted({int(part[0]), *part[others + 1].tolist()} - {0}))

@@ -23,7 +23,8 @@ KINDS = {
     L.MISALIGNED: "misaligned", L.SHARED_MISALIGNED: "misaligned", L.WARP_SYNC: "warp-sync",
     L.WARP_MATRIX: "warp-sync", L.WARP_MEMBER: "warp-sync", L.PARAM_OUT_OF_BOUNDS: "out-of-bounds",
     L.NO_TENSOR_MAP: "out-of-bounds", L.BOX_MISALIGNED: "misaligned", L.BOX_BEFORE: "out-of-bounds", **dict.fromkeys(
-        (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS, L.ASYNC_PEER),
+        (L.ASYNC_EARLY, L.ASYNC_OVERWRITTEN, L.ASYNC_NO_FENCE, L.ASYNC_SWIZZLE, L.ASYNC_SUMS, L.ASYNC_PEER,
+         L.ASYNC_REGISTERS, L.ASYNC_CONFLICT),
         "async-order",
     ), L.SAME_VALUE: "same-value", L.UNORDERED: "unordered", L.LOCKSTEP: "lockstep",
 }  # fmt: skip
@@ -39,7 +40,8 @@ _SPACES = {
 }  # fmt: skip
 _ASYNC = {
     L.ASYNC_EARLY: "early", L.ASYNC_OVERWRITTEN: "overwritten", L.ASYNC_NO_FENCE: "fence", L.ASYNC_SWIZZLE: "swizzle",
-    L.ASYNC_SUMS: "sums", L.ASYNC_PEER: "peer",
+    L.ASYNC_SUMS: "sums", L.ASYNC_PEER: "peer", L.ASYNC_REGISTERS: "registers",
+    L.ASYNC_CONFLICT: "conflict",
 }  # fmt: skip
 _FAR = DEFAULT_CAPACITY  # no pointer of the kernel, moved by any index, gets there
 _DID = {L.WRITE: "write", L.READ: "read", L.ATOMIC: "atomic", L.READ_AFTER_WRITE: "read and write"}
@@ -106,6 +108,10 @@ class Reporter:
             told = {"detail": _ASYNC[record.kind], "other_line": line}
             if record.kind == L.ASYNC_SWIZZLE:
                 return told | {"size": (0, 32, 64, 128)[record.state]}
+            if record.kind == L.ASYNC_CONFLICT:
+                return told | {"other_did": _DID[record.state]}
+            if record.kind == L.ASYNC_EARLY and record.state:
+                return told | {"detail": "unwaited"}
             return told | {"other_did": "returned"} if record.kind == L.ASYNC_PEER and record.state else told
         if self._elsewhere(record, offset):
             return {"detail": "space", "array": _SPACES[self.unit.sites[record.site].space], "address": 0}
@@ -125,7 +131,7 @@ class Reporter:
         if record.kind in (L.BOX_MISALIGNED, L.BOX_BEFORE):
             return {"detail": "box"}
         if record.kind == L.WARP_MATRIX:
-            return {"detail": "address" if record.state else "part"}
+            return {"detail": ("part", "address", "warpgroup")[record.state]}
         if record.kind == L.WARP_MEMBER:
             return {"detail": "member"}
         if record.kind in (L.MISALIGNED, L.SHARED_MISALIGNED) and record.state:

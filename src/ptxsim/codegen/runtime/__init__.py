@@ -46,6 +46,7 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
             races.exact_flight, races.exact_access, heap.exact_freed,
         ),
         "heap": (heap.freed,),
+        "padding": (races.padding,),
     }  # fmt: skip
     return {group: _module(functions) for group, functions in groups.items()}
 

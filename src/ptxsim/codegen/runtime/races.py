@@ -48,6 +48,7 @@ from ptxsim.codegen.shadow import (
 
 _ACCESS = (MASK, SIZE, SITE, KIND, COUNTER, CHECKED)
 """Parameters of what does all that an access needs, behind the addresses."""
+_PADDED = tuple((how, g) for how in ("shared", "exact") for (g,) in GRANULES)
 _MOVES = tuple((type_, g) for (type_,) in INTEGERS for (g,) in GRANULES)
 
 
@@ -199,6 +200,44 @@ def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
             with b.if_(b.and_(conflict, b.not_(untouched)), likely=False):
                 b.hazard(i32(L.SHARED_RACE), lane, where, b.resize(state, I64))
             b.store(new, slot)  # a write that comes after an uninitialised read is a race: the read must be on record
+
+
+@helper("ws_{}_padding_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "before"), over=_PADDED)
+def padding(b: Helper, offset: IRValue, before: IRValue, how: str, granule_log2: int) -> None:
+    """Granules that nobody has touched become like another of the same lane, or of the `before` bytes before them: they
+    are padding of what is copied."""
+    exact, shadow, offsets = how == "exact", b.worker("shadow", "ptr"), b.stack(offset)
+    size = L.EXACT_CELL_BYTES if exact else 4
+
+    def cell(granule: IRValue) -> IRValue:
+        return b.offset(shadow, b.mul(b.resize(granule, I64), i64(size)))
+
+    def untouched(at: IRValue) -> IRValue:
+        if not exact:
+            return b.icmp("eq", b.load(I32, at), i32(L.UNTOUCHED))
+        return b.icmp("eq", b.or_(*(b.load(I32, b.offset(at, entry)) for entry in (WRITTEN, FIRST_UPDATE))), i32(0))
+
+    def flies(at: IRValue) -> IRValue:
+        if not exact:
+            return b.icmp("eq", b.load(I32, at), i32(L.IN_FLIGHT))
+        return b.icmp("ne", b.and_const(b.load(I32, b.offset(at, WRITTEN + WHO)), FLYING), i32(0))
+
+    granules, like = _granules(b, granule_log2), b.variable(I32, i32(-1))
+    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
+        at = b.element(offsets, I32, lane)
+        first, end = b.lshr(at, granule_log2), b.add(b.resize(at, I64), b.resize(SIZE, I64))
+        b.store(i32(-1), like)
+        inside = b.and_(b.icmp("ule", end, b.worker("shared_bytes", I64)), b.icmp("uge", at, before))
+        nearby = b.lshr(b.sub(at, before), granule_log2)
+        with b.if_(inside), b.loop(b.add(granules, b.sub(first, nearby))) as k:
+            there = cell(b.add(nearby, k))
+            with b.if_(b.not_(b.or_(untouched(there), flies(there)))):
+                b.store(b.add(nearby, k), like)
+        origin = b.load(I32, like)
+        with b.if_(b.icmp("ne", origin, i32(-1))), b.loop(granules) as k:
+            there = cell(b.add(first, k))
+            with b.if_(untouched(there)):
+                b.call("llvm.memcpy.p0.p0.i64", "void", there, cell(origin), i64(size), IRValue("i1", "false"))
 
 
 @helper("ws_flight_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "flying"), over=GRANULES)

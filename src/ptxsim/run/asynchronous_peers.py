@@ -1,0 +1,110 @@
+"""Shared memory of a cluster's other blocks: whether it is there, and what threads of several blocks do to its words.
+
+A block's race shadow knows its own threads. Where others come in, each word remembers who wrote it last and, of each
+warp, who read it. Two accesses that conflict have to be ordered, and one of the two is another block's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ptxsim.codegen import layout as L
+from ptxsim.limits import WARP
+from ptxsim.run.asynchronous_state import WORD_LOG2, Granules, Offsets, Visit, Work, numbers_in, targets
+from ptxsim.run.operands import GRANULE_LOG2
+
+if TYPE_CHECKING:
+    from ptxsim.run.asynchronous import Follower
+
+_ALL_LANES = np.arange(WARP)
+
+
+class Peers:
+    """The part of a `Follower` that judges this."""
+
+    def __init__(self, follower: Follower) -> None:
+        self.follower = follower
+
+    def access(self, warp: int, mask: int) -> None:
+        """Lanes access shared memory of other blocks."""
+        f = self.follower
+        site, nbytes, kind = f.told.words[:3]
+        work = Work(f.own(warp), f.here.steps[warp], site)
+        every = _ALL_LANES[(mask >> _ALL_LANES & 1).astype(np.bool_)]
+        ranks, where = targets(f.told.lanes[every], f.told.rank)
+        for rank in np.unique(ranks).tolist():
+            lanes, offsets = every[ranks == rank], where[ranks == rank]
+            for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True):
+                self.visit(rank, Visit(work, f.told.block, warp, lane, offset))
+            if rank in f.cluster.residents:
+                inside = offsets + nbytes <= f.worker.shared_bytes
+                lanes, offsets = lanes[inside], offsets[inside]
+                there = f.cluster.residents[rank].granules
+                if kind == L.ATOMIC:  # on barrier objects; those on data may tell anybody anything
+                    there.words.written[offsets >> WORD_LOG2] = f.cluster.note(work)
+                    continue
+                if kind == L.READ:
+                    self._written_by_somebody(there, warp, offsets, lanes)
+                f.use(there, warp, offsets, lanes, -1 - work.clock)
+                self.meet(rank, warp, offsets, lanes)
+
+    def meet(self, rank: int, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64]) -> None:
+        """Lanes access words of the block with a rank: no thread of another block may do so, unless both read."""
+        f = self.follower
+        site, nbytes, kind = f.told.words[:3]
+        words, own = f.cluster.residents[rank].granules.words, f.own(warp)
+        each = np.arange(max(nbytes >> WORD_LOG2, 1))
+        touched = ((offsets >> WORD_LOG2)[:, None] + each).reshape(-1)
+        earlier = [(L.WRITE, words.written)]
+        if kind != L.READ:
+            earlier += [(L.READ, read) for clock, read in words.read.items() if clock != own]
+        for did, numbers in earlier:
+            for number in numbers_in(numbers[touched]):
+                work = f.cluster.work[number]
+                among = f.cluster.of_warps[work.clock] == f.told.rank == rank  # of which the race shadow knows
+                if work.clock != own and not among and not f.over(work, warp):
+                    k = int((numbers[touched] == number).argmax())
+                    lane, at = int(lanes[k // len(each)]), int(touched[k]) << WORD_LOG2
+                    f.hazard(L.ASYNC_CONFLICT, site, warp, lane, at, work, did)
+        mine = f.cluster.note(Work(own, f.here.steps[warp], site))
+        if kind == L.READ:
+            words.read.setdefault(own, np.zeros_like(words.written))[touched] = mine
+        else:
+            words.written[touched] = mine
+
+    def _written_by_somebody(
+        self, there: Granules, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64]
+    ) -> None:
+        """Lanes read words of another block: none that nobody has written."""
+        f = self.follower
+        words, granules = offsets >> WORD_LOG2, offsets >> GRANULE_LOG2
+        untouched = (there.words.written[words] == 0) & (there.copied[granules] == 0)
+        for k in np.flatnonzero(untouched).tolist():
+            if int(words[k]) not in there.sent:
+                f.hazard(L.UNINITIALIZED, f.told.words[0], warp, int(lanes[k]), int(offsets[k]), None)
+                return
+
+    def visit(self, rank: int, visit: Visit) -> None:
+        """The block must have begun, and must not end before it knows that this is over."""
+        f = self.follower
+        f.cluster.visits.setdefault(rank, {})[visit.block, visit.warp, visit.work.site] = visit
+        clocks = [f.cluster.clock("warp", rank, w) for w in range(f.warps)]
+        table = f.cluster.known[0, :] if not f.strict else f.cluster.known[0, f.told.rank, visit.warp]
+        if not table[..., clocks].any():
+            self._blame(visit, begun=False)
+
+    def leave(self) -> None:
+        """The block ends: all that others did in its memory has to be over."""
+        f = self.follower
+        for visit in f.cluster.visits.pop(f.told.rank, {}).values():
+            if not (f.cluster.known[0, f.told.rank, :, visit.work.clock] >= visit.work.until).any():
+                self._blame(visit, begun=True)
+
+    def _blame(self, visit: Visit, *, begun: bool) -> None:
+        site = visit.work.site
+        self.follower.hazard(
+            L.ASYNC_PEER, site, visit.warp, visit.lane, visit.address, None, int(begun), block=visit.block
+        )
