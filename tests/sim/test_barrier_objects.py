@@ -71,3 +71,56 @@ def test_transactions_of_bulk_copies_need_a_cluster():
     body = 'asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], 16;" :: "r"(t));'
     with pytest.raises(UnsupportedInstruction, match=r"(?s)mbarrier\.expect_tx.*bulk copy.*sm_90"):
         engine_launch.launch(ptx(body), "k", (1,), (64,), OUT)
+
+
+OBJECT = r"""
+typedef unsigned long long u64;
+extern "C" __global__ void k(int* y) {
+    __shared__ u64 gate;
+    __shared__ int s[64];
+    const int t = threadIdx.x;
+    const unsigned at = __cvta_generic_to_shared(&gate);
+    if (t == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 64;" :: "r"(at) : "memory");
+    __syncthreads();
+    s[t] = t;
+    BEFORE
+    asm volatile("{.reg .b64 state; .reg .pred p;\n"
+                 "mbarrier.arrive.ARRIVES.cta.shared::cta.b64 state, [%0];\n"
+                 "L%=: mbarrier.try_wait.WAITS.cta.shared::cta.b64 p, [%0], state;\n@!p bra L%=;}"
+                 :: "r"(at) : "memory");
+    BEHIND
+    y[t] = s[63 - t];
+    __syncthreads();
+    END
+}
+"""
+FENCE = "__threadfence_block();"
+
+
+def found(arrives: str = "release", waits: str = "acquire", before: str = "", behind: str = "", end: str = "", **how):
+    source = OBJECT
+    for name, part in {
+        "ARRIVES": arrives, "WAITS": waits, "BEFORE": before, "BEHIND": behind, "END": end,
+    }.items():  # fmt: skip
+        source = source.replace(name, part)
+    hazards = engine_launch.launch(compile_cuda(source, arch="compute_90a").ptx, "k", 1, 64, OUT, **how).record.hazards
+    return {(h.kind, h.access) for h in hazards}
+
+
+@pytest.mark.parametrize(("arrives", "waits"), [("relaxed", "acquire"), ("release", "relaxed"), ("relaxed", "relaxed")])
+def test_relaxed_arrivals_and_waits_order_nothing(arrives, waits):
+    assert not found()
+    assert {kind for kind, _ in found(arrives, waits)} == {"race"}
+    assert not found(arrives, waits, before=FENCE, behind=FENCE)
+
+
+LOOK = 'if (t == 0) asm volatile("{.reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%0];}" :: "r"(at) : "memory");'
+ENDS = 'if (t == 32) asm volatile("mbarrier.inval.shared::cta.b64 [%0];" :: "r"(at) : "memory"); __syncthreads();'
+AGAIN = 'if (t == 32) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "r"(at) : "memory"); __syncthreads();'
+
+
+@pytest.mark.parametrize("how", [{}, {"parted": True}], ids=str)
+def test_an_object_that_has_ended_is_none(how):
+    assert found(end=ENDS + LOOK, **how) == {("uninitialized", "atomic")}
+    for end in (LOOK, ENDS, ENDS + AGAIN + LOOK, ENDS + "if (t == 3) gate = 7; __syncthreads(); y[t] = gate;"):
+        assert not found(end=end, **how)

@@ -159,6 +159,26 @@ if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; 
     assert launched(body, np.zeros(140, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []
 
 
+LAST = """
+    cuda::atomic_ref<int, cuda::thread_scope_block> expected(p[0]), missing(p[1]);
+    if (threadIdx.x >= 32) expected.fetch_sub(1, RELAXED);
+    const bool last = missing.fetch_sub(1, ORDER) == 1;
+    const int left = expected.load(RELAXED);
+    if (USES) p[2] = left;
+"""
+
+
+@pytest.mark.parametrize(("uses", "order", "found"), [
+    ("last", "acq_rel", set()), ("threadIdx.x == 8", "acq_rel", {"unordered"}), ("last", "relaxed", {"unordered"}),
+])  # fmt: skip
+def test_what_only_the_last_to_arrive_uses(uses, order, found):
+    """A barrier loads how many it expects next before it asks whether it is the last."""
+    body = LAST.replace("USES", uses).replace("ORDER", RELAXED.replace("relaxed", order)).replace("RELAXED", RELAXED)
+    hazards, _, (p,) = launched(body, np.array([64, 64, 0], np.int32), before=ATOMIC)
+    assert {kind for kind, _ in hazards} == found
+    assert p[2] == 32 or uses != "last"
+
+
 def test_a_value_that_is_kept_from_before_the_wait_is_data():
     body = f"""Int flag(q[0]);
 if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; }}

@@ -13,7 +13,7 @@ _BYTES = frozenset({"b8", "u8", "s8"})
 
 
 def copied_loads(kernel: Kernel) -> dict[int, int]:
-    """Identities of loads of integers whose values are only stored again -> bytes before each that are copied with it."""
+    """Identities of loads of integers whose values are only stored again -> bytes before each that belong to it."""
     every = [i for block in kernel.blocks for i in block.executed]
     if not any(_may_copy(i) and i.type in _WORDS | _BYTES for i in every):
         return {}

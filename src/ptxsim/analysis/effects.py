@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from ptxsim.isa import STRONG, AddressUse, Order, Pointer
@@ -26,6 +26,7 @@ from ptxsim.syntax.matrices import tile
 from ptxsim.syntax.program import (
     WIDTH_BITS,
     Address,
+    Block,
     Branch,
     Immediate,
     Instruction,
@@ -73,6 +74,7 @@ def _order(opcode: str, modifiers: tuple[str, ...]) -> Order:
     return found & ~Order.BLOCKS if not _WITHIN_CLUSTERS.isdisjoint(modifiers) else found
 
 
+_ACQUIRES = frozenset({"acquire", "acq_rel"})
 _WITHIN_CLUSTERS = frozenset({"proxy", "mbarrier_init"})
 """Modifiers of fences that order shared memory for asynchronous engines, and nothing between clusters."""
 
@@ -97,6 +99,12 @@ def uses_heap(kernel: Kernel) -> bool:
 def has_fences(kernel: Kernel) -> bool:
     """Whether threads may be ordered by fences, acquires and releases."""
     return any(Order.FENCE in order_of(i) for i in _instructions(kernel))
+
+
+def has_memory_fences(kernel: Kernel) -> bool:
+    """Whether there are fences that order accesses of all memory by threads."""
+    fences = (i for i in _instructions(kernel) if i.opcode in ("fence", "membar"))
+    return any(_WITHIN_CLUSTERS.isdisjoint(i.modifiers) for i in fences)
 
 
 def has_barrier_objects(kernel: Kernel) -> bool:
@@ -351,6 +359,8 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
 
     Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
     Any other takes the value as data. The first look may stand before its loop: it asks the same place for the same.
+    Nor is a value data that only those use whom an atomic before the load has told that it is theirs: the last to
+    arrive at a barrier.
     """
     if not any(map(_may_wait, _instructions(kernel))):
         return frozenset()
@@ -363,13 +373,30 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
                 names = reached(i.written, lambda name: _derived(kernel, name, uses[name]))
                 predicates = {n for n in names if kernel.registers[n] == "pred"}
                 data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
-                if not any(data) or _ends_a_loop(kernel, number, predicates):
+                ends = _ends_a_loop(kernel, number, predicates) or _for_who_acquired(kernel, block, i, uses)
+                if not any(data) or ends:
                     found.add(id(i))
                     looks.setdefault((i.modifiers, i.operands[-1]), set()).update(predicates)
                 else:
                     others.append((i, predicates))
     first = (i for i, predicates in others if predicates & looks.get((i.modifiers, i.operands[-1]), set()))
     return frozenset(found | {id(i) for i in first})
+
+
+def _for_who_acquired(
+    kernel: Kernel, block: Block, load: Instruction, uses: Mapping[str, list[Instruction]]
+) -> bool:
+    """Whether a value is wanted on one side of its block's end alone, and an acquiring atomic before it decides which.
+    """
+    end, instructions = block.terminator, block.instructions
+    if not isinstance(end, Branch):
+        return False
+    at = next(k for k, i in enumerate(instructions) if i is load)
+    acquires = (i for i in instructions[:at] if i.opcode == "atom" and not _ACQUIRES.isdisjoint(i.modifiers))
+    told = reached((n for i in acquires for n in i.written), lambda name: _computed(uses[name]))
+    wanted = [k for k in block.successors if not kernel.blocks[k].live_in.isdisjoint(load.written)]
+    used_here = any(not set(load.written).isdisjoint(i.read) for i in instructions[at + 1 :])
+    return len(wanted) == 1 and not used_here and end.guard.register in told
 
 
 def _may_wait(i: Instruction) -> bool:

@@ -11,6 +11,7 @@ from ptxsim.codegen.access import MemoryAccess, account, report_access, shared_o
 from ptxsim.codegen.bulk import copy_in_bulk
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.memory import host_addresses
+from ptxsim.codegen.runtime.copies import DROPS, RELAXED
 from ptxsim.codegen.tensor import Either
 from ptxsim.codegen.translator import Translator
 from ptxsim.codegen.values import handles, unsupported
@@ -132,6 +133,10 @@ def _set(t: Translator, i: Instruction) -> None:
     # CUDA's own pipeline ends an object's life without a __syncwarp behind the arrivals of its warp
     address, mask = addresses(t, i, i.operands[0], "write" if i.has("init") else "atomic")
     t.call("ws_scatter_i64", "void", address, mask, t.or_(wide, t.shl(wide, L.COUNT_BITS)))
+    if i.has("inval") and t.unit.options.check:
+        how = "exact" if t.unit.options.exact else "shared"
+        offset = t.resize(t.sub(address, t.splat(t.convert("ptrtoint", t.field("shared", "ptr"), "i64"))), "i32")
+        t.call(f"ws_{how}_ended_{t.unit.shared_granule_log2}", "void", WORKER, offset, mask, constant("i32", 8))
 
 
 def _arrive(t: Translator, i: Instruction) -> None:
@@ -140,13 +145,18 @@ def _arrive(t: Translator, i: Instruction) -> None:
     number = t.source(count[0] if count else _ONE, "u32", WARP)
     expects = i.has("expect_tx")
     counts, bytes_ = (constant("i32", 1, WARP), number) if expects else (number, constant("i32", 0, WARP))
-    dropping = constant("i32", int(i.has("arrive_drop")))
+    how = constant("i32", (DROPS if i.has("arrive_drop") else 0) | (0 if _orders(t, i) else RELAXED))
     old = t.call(
-        "ws_mbarrier_arrive", "i64", WORKER, CONTEXT, address, mask, counts, dropping, constant("i32", 0), bytes_,
+        "ws_mbarrier_arrive", "i64", WORKER, CONTEXT, address, mask, counts, how, constant("i32", 0), bytes_,
         lanes=WARP,
     )  # fmt: skip
     if not isinstance(result, Sink):
         t.write(result, old, Lanes())
+
+
+def _orders(t: Translator, i: Instruction) -> bool:
+    """Whether an arrival, or a look, orders what comes before it, or behind; a fence may make up for what does not."""
+    return not i.has("relaxed") or t.unit.fences
 
 
 def _transact(t: Translator, i: Instruction) -> None:
@@ -176,7 +186,8 @@ def _test(t: Translator, i: Instruction) -> None:
         over = t.icmp("ne", t.and_const(now, 1), t.and_const(parity, 1))
     else:
         over = t.icmp("ne", now, t.lshr(t.source(i.operands[2], "b64", WARP), L.PHASE_SHIFT))
-    stuck = t.call("ws_mbarrier_waited", "i32", WORKER, CONTEXT, address, mask, t.mask_bits(over))
+    acquires = constant("i32", int(_orders(t, i)))
+    stuck = t.call("ws_mbarrier_waited", "i32", WORKER, CONTEXT, address, mask, t.mask_bits(over), acquires)
     with t.leaving(lambda: t.icmp("ne", stuck, constant("i32", 0)), "forever"):
         t.fault(L.FAULT_DEADLOCK, i.source.line)
     t.write(i.operands[0], over, Lanes())

@@ -133,6 +133,8 @@ class Unit:
     """registers whose NaNs are put right where their bits are looked at"""
     partial_order: bool = False
     """whether some threads may be ordered without a barrier of the whole block: fences, named barriers"""
+    fences: bool = False
+    """whether there are fences of all memory, besides those of the asynchronous engines and of new barrier objects"""
     named: bool = False
     """whether barriers have names or counts, so that only some warps may wait for each other"""
     spin_heads: frozenset[int] = frozenset()

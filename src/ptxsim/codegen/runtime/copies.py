@@ -226,21 +226,26 @@ MOST_FAILED_WAITS = 1 << 16
 """Waits in vain, in a row, of all warps of a block, after which nobody is expected to arrive any more."""
 
 
+DROPS, RELAXED = 1, 2
+"""How lanes arrive at a barrier object."""
+
+
 @helper(
     "ws_mbarrier_arrive", "<32 x i64>", WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "counts", WARP),
-    arg(I32, "dropping"), arg(I32, "tracking"), arg(I32, "bytes", WARP),
+    arg(I32, "how"), arg(I32, "tracking"), arg(I32, "bytes", WARP),
 )  # fmt: skip
 def mbarrier_arrive(
-    b: Helper, address: IRValue, counts: IRValue, dropping: IRValue, tracking: IRValue, transactions: IRValue
+    b: Helper, address: IRValue, counts: IRValue, how: IRValue, tracking: IRValue, transactions: IRValue
 ) -> None:
     """The lanes of `mask` arrive one after the other, each `counts` times; each gets the state before.
 
-    `dropping` is 1 where later phases are to expect that many arrivals fewer, `tracking` is 1 where an arrival is only
+    `how`: DROPS where later phases are to expect that many arrivals fewer, RELAXED where arriving tells nobody what the
+    lane did. `tracking` is 1 where an arrival is only
     announced: the phase waits for one more. It also waits for `bytes` more, or with a negative number for fewer.
     """
     addresses, numbers, changes = b.stack(address), b.stack(counts), b.stack(transactions)
     result, completed = b.stack(IRValue(I64, "zeroinitializer", WARP)), b.variable(I32, i32(0))
-    drops, announces = b.icmp("ne", dropping, i32(0)), b.icmp("ne", tracking, i32(0))
+    drops, announces = _is(b, how, DROPS), b.icmp("ne", tracking, i32(0))
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         pointer = b.pointer(b.element(addresses, I64, lane))
         old = b.load(I64, pointer)
@@ -261,13 +266,18 @@ def mbarrier_arrive(
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
     b.store(i32(1), b.offset(WORKER, L.field("came_further")))
     arrives = b.select(announces, i32(0), MASK)
-    _tell(b, address, arrives, L.ARRIVES)
+    relaxed = _is(b, how, RELAXED)
+    _tell(b, address, b.select(relaxed, i32(0), arrives), L.ARRIVES)
     _tell(b, address, b.load(I32, completed), L.COMPLETES)
     with b.if_(b.icmp("ne", b.worker("follows", I32), i32(0)), likely=False):
         b.store(address, b.offset(WORKER, L.field("signal_addresses")), align=8)
         counted = b.and_(arrives, b.mask_bits(b.icmp("ne", counts, b.like(counts, 0))))
-        tell_async(b, L.AsyncEvent.ARRIVE, b.warp(), MASK, b.load(I32, completed), counted, lanes=transactions)
+        tell_async(b, L.AsyncEvent.ARRIVE, b.warp(), MASK, b.load(I32, completed), counted, relaxed, lanes=transactions)
     b.ret(b.load(I64, result, WARP, align=64))
+
+
+def _is(b: Helper, how: IRValue, flag: int) -> IRValue:
+    return b.icmp("ne", b.and_const(how, flag), i32(0))
 
 
 def _fields(b: Helper, state: IRValue) -> tuple[IRValue, IRValue, IRValue, IRValue]:
@@ -283,16 +293,17 @@ def _tell(b: Helper, address: IRValue, lanes: IRValue, flags: int) -> None:
         report_signal(b, b.warp, address, lanes, flags)
 
 
-@helper("ws_mbarrier_waited", I32, WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "over"))
-def mbarrier_waited(b: Helper, address: IRValue, over: IRValue) -> None:
+@helper("ws_mbarrier_waited", I32, WORKER, CONTEXT, ADDRESS, MASK, arg(I32, "over"), arg(I32, "acquires"))
+def mbarrier_waited(b: Helper, address: IRValue, over: IRValue, acquires: IRValue) -> None:
     """The lanes of `mask` have looked whether a phase is `over`: 1 if the block waits for ever, else 0.
 
     A lane that has to wait gives way at the head of its loop.
     """
     at = b.offset(WORKER, L.field("failed_waits"))
     met, failed = b.and_(MASK, over), b.and_(MASK, b.not_(over))
-    _tell(b, address, met, L.READS | L.ACQUIRES)
-    following = b.and_(b.icmp("ne", b.worker("follows", I32), i32(0)), b.icmp("ne", met, i32(0)))
+    learning = b.select(b.icmp("ne", acquires, i32(0)), met, i32(0))
+    _tell(b, address, learning, L.READS | L.ACQUIRES)
+    following = b.and_(b.icmp("ne", b.worker("follows", I32), i32(0)), b.icmp("ne", learning, i32(0)))
     with b.if_(following, likely=False):
         b.store(address, b.offset(WORKER, L.field("signal_addresses")), align=8)
         tell_async(b, L.AsyncEvent.WAITED, b.warp(), met)

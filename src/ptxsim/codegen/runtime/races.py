@@ -48,7 +48,7 @@ from ptxsim.codegen.shadow import (
 
 _ACCESS = (MASK, SIZE, SITE, KIND, COUNTER, CHECKED)
 """Parameters of what does all that an access needs, behind the addresses."""
-_PADDED = tuple((how, g) for how in ("shared", "exact") for (g,) in GRANULES)
+_SHADOWS = tuple((how, g) for how in ("shared", "exact") for (g,) in GRANULES)
 _MOVES = tuple((type_, g) for (type_,) in INTEGERS for (g,) in GRANULES)
 
 
@@ -202,12 +202,26 @@ def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
             b.store(new, slot)  # a write that comes after an uninitialised read is a race: the read must be on record
 
 
-@helper("ws_{}_padding_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "before"), over=_PADDED)
+def _state_bytes(how: str) -> int:
+    """Bytes of a granule's state in a shadow."""
+    return L.EXACT_CELL_BYTES if how == "exact" else 4
+
+
+@helper("ws_{}_ended_{}", "void", WORKER, OFFSET, MASK, SIZE, over=_SHADOWS)
+def ended(b: Helper, offset: IRValue, how: str, granule_log2: int) -> None:
+    """What lay here is no more: as if nobody had ever written it."""
+    with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
+        size = _state_bytes(how)
+        at = b.offset(shadow, b.mul(b.resize(granule, I64), i64(size)))
+        b.fill(at, 0 if how == "exact" else -1, i64(size))
+
+
+@helper("ws_{}_padding_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "before"), over=_SHADOWS)
 def padding(b: Helper, offset: IRValue, before: IRValue, how: str, granule_log2: int) -> None:
     """Granules that nobody has touched become like another of the same lane, or of the `before` bytes before them: they
     are padding of what is copied."""
     exact, shadow, offsets = how == "exact", b.worker("shadow", "ptr"), b.stack(offset)
-    size = L.EXACT_CELL_BYTES if exact else 4
+    size = _state_bytes(how)
 
     def cell(granule: IRValue) -> IRValue:
         return b.offset(shadow, b.mul(b.resize(granule, I64), i64(size)))
