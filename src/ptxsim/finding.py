@@ -141,6 +141,8 @@ class Finding:
             return Told(who, does, "the copy", "is on its way", self.other_line, why)
         crosses = self.others == "blocks" or self.other_block not in (None, self.block)
         why = "no barrier orders blocks" if crosses else "without a barrier between"
+        if self.access == self.other_did == "atomic":
+            why = "an atomic of the scope of a block is none for another block"
         why = _WHY.get(self.kind, why)
         return Told(who, does, self._whom(), _DID[self.other_did], self.other_line, why)
 

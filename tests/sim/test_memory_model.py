@@ -266,12 +266,31 @@ p[0] = p[1]; flag.store(1, cuda::memory_order_release);
 p[2] = p[0]; }"""
 
 
-@pytest.mark.parametrize(("scope", "found"), [("block", [("race", 6)]), ("device", []), ("system", [])])
+@pytest.mark.parametrize(("scope", "found"), [("block", [("race", 5), ("race", 6)]), ("device", []), ("system", [])])
 def test_a_flag_of_the_scope_of_a_block_tells_no_other_block(scope, found):
     arrays = np.array([0, 7, 0], np.int32), np.zeros(1, np.int32)
     body = SCOPED.replace("SCOPE", scope)
     hazards, _, _ = launched(body, *arrays, blocks=2, threads=32, before="#include <cuda/atomic>\n")
     assert hazards == found
+
+
+@pytest.mark.parametrize(("body", "found"), [
+    ("atomicAdd_block(p, 1);", {"race"}), ("if (blockIdx.x) atomicAdd_block(p, 1); else atomicAdd(p, 1);", {"race"}),
+    ("if (blockIdx.x) atomicAdd(p, 1); else atomicAdd_block(p, 1);", {"race"}), ("atomicAdd(p, 1);", set()),
+    ("atomicAdd_block(p + blockIdx.x, 1);", set()), ("__shared__ int s; atomicAdd_block(&s, 1);", {"uninitialized"}),
+    ("__shared__ int s; s = 0; __syncthreads(); atomicAdd_block(&s, 1);", set()),
+    ("if (blockIdx.x == 0) atomicAdd_block(p, 1);", set()),
+], ids=["block", "device, block", "block, device", "device", "own", "unset", "shared", "one"])  # fmt: skip
+def test_an_atomic_of_the_scope_of_a_block_is_none_for_others(body, found):
+    hazards, _, _ = launched(body, np.zeros(4, np.int32), blocks=2)
+    assert {kind for kind, _ in hazards} == found
+
+
+def test_that_scope_is_told():
+    module = ws.RawModule(code='extern "C" __global__ void k(int* p) { atomicAdd_block(p, 1); }', device="sim")
+    (hazard,) = module.get_function("k")(2, 32, (module.device.asarray(np.zeros(1, np.int32)),)).hazards
+    assert (hazard.access, hazard.other_did) == ("atomic", "atomic")
+    assert "an atomic of the scope of a block is none for another block" in hazard.message
 
 
 def test_a_lock_of_lanes_while_other_blocks_look_at_it():

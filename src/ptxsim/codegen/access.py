@@ -74,7 +74,7 @@ class MemoryAccess:
             return plain
         is_data = self.is_load and not self.waits and not self.instruction.has("acquire")
         if is_signal(self.instruction, self.space):
-            return plain | L.STRONG_ACCESS | (L.DATA_ACCESS if is_data else 0)
+            return plain | L.STRONG_ACCESS | (L.DATA_ACCESS if is_data else 0) | narrow(self.instruction)
         if self.instruction.has("volatile"):
             return plain | L.VOLATILE_ACCESS | (L.DATA_ACCESS if is_data else 0)
         return plain
@@ -96,6 +96,11 @@ def access_of(t: Translator, i: Instruction) -> MemoryAccess | None:
 def elements(operand: Operand) -> tuple[Operand, ...]:
     """The elements of a vector operand; one of a scalar."""
     return operand.elements if isinstance(operand, Vector) else (operand,)
+
+
+def narrow(i: Instruction) -> int:
+    """The flag of an access that is strong for its own block alone."""
+    return L.NARROW_ACCESS if i.has("cta") else 0
 
 
 _SIGNALS = frozenset({"relaxed", "acquire", "release", "mmio"})

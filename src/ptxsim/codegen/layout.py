@@ -328,9 +328,9 @@ LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 
 WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
 UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
 """Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
-STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS = 4, 8, 16
+STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS, NARROW_ACCESS = 4, 8, 16, 32
 """Flags of an access's kind, for the exact shadow: volatile or relaxed, which may race; a load of that kind whose value
-is more than a signal; volatile shared memory."""
+is more than a signal; volatile shared memory; one that is strong within its block alone."""
 KIND_MASK_BELOW = MANY_WARPS - 1
 """Warp, lane and MANY_LANES of a state."""
 FLYING_STATE = 1 << TIME_SHIFT

@@ -15,6 +15,7 @@ from ptxsim.codegen.access import (
     from_window,
     low_offset,
     move_lanes,
+    narrow,
     own_stretch,
     put_loaded,
     shared_offsets,
@@ -324,8 +325,9 @@ def host_addresses(t: Translator, a: MemoryAccess, kind: int = L.ATOMIC) -> tupl
     if a.space == "cluster":
         return cluster_hosts(t, a, vector_address(t, a, "i32"), mask, kind)
     address = vector_address(t, a, "i64")
+    outside = _across_blocks(t, a, kind)
     if a.space == "global":
-        return address, account(t, a, "global", address, mask, kind=kind)
+        return address, account(t, a, "global", address, mask, kind=outside)
     window = t.lshr(address, 56)
     in_shared = t.icmp("eq", window, t.like(window, L.SHARED_WINDOW >> 56))
     shared_bits = t.mask_bits(in_shared)
@@ -336,8 +338,16 @@ def host_addresses(t: Translator, a: MemoryAccess, kind: int = L.ATOMIC) -> tupl
         offset = _inside_window(t, address)
         shared_ok = account(t, a, "shared", offset, inside, kind=kind)
         host = t.add(t.resize(offset, "i64"), t.splat(shared_base(t)))
-    global_ok = account(t, a, "global", address, t.and_(mask, t.not_(shared_bits)), kind=kind)
+    global_ok = account(t, a, "global", address, t.and_(mask, t.not_(shared_bits)), kind=outside)
     return t.select(in_shared, host, address), t.or_(shared_ok, global_ok)
+
+
+def _across_blocks(t: Translator, a: MemoryAccess, kind: int) -> int:
+    """The kind of an atomic in global memory. One of the scope of a block is none for others: the quick shadow, which
+    knows no scopes, takes it for a write, and leaves the rest to the exact one."""
+    if kind != L.ATOMIC or not a.instruction.has("cta"):
+        return kind
+    return kind | narrow(a.instruction) if t.unit.options.exact else L.WRITE
 
 
 def _operation(t: Translator, i: Instruction, operation: str) -> str:

@@ -239,10 +239,10 @@ WHO = 4
 _TIME, _BLOCK, _SITE = 0, 8, 12
 _VALUE = 80
 """where a cell has what its last write stored (i64; -1: not known)"""
-STRONG, ATOMIC, FLYING, DATA, VOLATILE = (1 << bit for bit in range(11, 16))
+STRONG, ATOMIC, FLYING, DATA, VOLATILE, NARROW = (1 << bit for bit in range(11, 17))
 """flags of an entry beside warp, lane and MANY_LANES: volatile or relaxed; atomic; a copy on its way; read as data;
-volatile shared memory"""
-_FLAGS = ((L.STRONG_ACCESS, STRONG), (L.DATA_ACCESS, DATA), (L.VOLATILE_ACCESS, VOLATILE))
+volatile shared memory; strong within its block alone"""
+_FLAGS = ((L.STRONG_ACCESS, STRONG), (L.DATA_ACCESS, DATA), (L.VOLATILE_ACCESS, VOLATILE), (L.NARROW_ACCESS, NARROW))
 
 
 class ExactStep:
@@ -295,11 +295,13 @@ class ExactStep:
         with b.if_(b.icmp("ne", then, i32(0))):
             before, same_warp = self.ordered(then, who, block)
             was_atomic, flying = self._has(who, ATOMIC), self._has(who, FLYING)
-            strong = b.and_(self.is_strong, self._has(who, STRONG))
+            narrow = b.or_(self._has(KIND, L.NARROW_ACCESS), self._has(who, NARROW))
+            wide = b.or_(b.not_(narrow), b.icmp("eq", block, self.block))
+            strong = b.and_(wide, b.and_(self.is_strong, self._has(who, STRONG)))
             data = b.or_(b.and_(self.is_read, self._has(KIND, L.DATA_ACCESS)), self._has(who, DATA))
             unread = b.and_(before, self._not_acquired(then, who, same_warp)) if past == L.WRITE else None
             fine = b.and_(before, b.not_(unread)) if unread else before
-            signals = b.or_(strong, b.and_(b.not_(same_warp), self._both_signal(who)))
+            signals = b.or_(strong, b.and_(b.and_(wide, b.not_(same_warp)), self._both_signal(who)))
             harmless = b.or_(fine, b.and_(signals, b.not_(data)))
             with b.if_(b.or_(flying, b.not_(harmless)), likely=False):
                 both_volatile = b.and_(self._has(KIND, L.VOLATILE_ACCESS), self._has(who, VOLATILE))

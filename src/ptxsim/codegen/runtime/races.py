@@ -418,9 +418,8 @@ def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, value:
     with b.if_(b.not_(s.is_read)):
         s.conflicts(FIRST_READ, L.READ)
         s.conflicts(SECOND_READ, L.READ)
-    with b.if_(b.not_(s.is_atomic)):
-        s.conflicts(FIRST_UPDATE, L.ATOMIC)
-        s.conflicts(SECOND_UPDATE, L.ATOMIC)
+    s.conflicts(FIRST_UPDATE, L.ATOMIC)  # with another atomic, where one of the two is of another block's scope
+    s.conflicts(SECOND_UPDATE, L.ATOMIC)
     with b.if_(s.is_read):
         s.remember(FIRST_READ, SECOND_READ)
     with b.if_(s.is_atomic):
