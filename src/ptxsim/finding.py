@@ -68,10 +68,13 @@ class Finding:
     tell: "nowhere" for an address far from every array, "space" for one in another state space than that of the
     access, "freed" for a block of the heap that `other_line` has freed, "no-block" for an address to free that
     `malloc` did not give, "fragment" for a matrix that is not aligned and "bulk" for such a copy, "part" and "address"
-    for a matrix instruction that some lanes leave out or give another address, "member" for a lane that its own
+    for a matrix instruction that some lanes leave out or give another address, "warpgroup" for a product with other
+    descriptors than those of another warp, "member" for a lane that its own
     member mask leaves out, "lanes" for one that waits for others of its mask where it asks them; of asynchronous work
     "early" (used before the copy into it is over), "overwritten" (while it may still be read), "fence" (no
-    fence.proxy.async behind a store), "swizzle", "sums" (of wgmma), "peer" (memory of another block of the cluster);
+    fence.proxy.async behind a store), "swizzle", "sums" (of wgmma, used too early), "registers" (of wgmma, without
+    wgmma.fence), "peer" (memory of another block of the cluster that may not be there), "conflict" (its words are used
+    by others, unordered), "unwaited" (a block ends before a copy into it);
     "box" for where a tensor's box begins, `address` being its innermost byte or its negative coordinate.
     `size` is that of the array, the alignment that a fragment needs, or the width of a swizzle, in bytes; 0
     where unknown. `calls` and `other_calls`: where `line` and `other_line` stand in a helper, the lines that called it,
