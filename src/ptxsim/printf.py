@@ -1,4 +1,8 @@
-"""printf: the format string and its arguments as text, as C prints them. Tests hold it to the host's C library."""
+"""printf: the format string and its arguments as text, as C prints them. Tests hold it to the host's C library.
+
+What the function returns in a kernel, and that it copies strings when it is called, is the CUDA C++ Programming Guide's
+("Formatted Output") and was seen on an H100.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +12,58 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
+StringAt = Callable[[int, int | None], bytes]
 _DIRECTIVE = re.compile(
     rb"%(?:(%)|([-+ #0]{0,8})(\*|[0-9]{0,4})(?:\.(\*|[0-9]{0,4}))?(hh|h|ll|l|j|z|t|L)?([diouxXfFeEgGaAcsp]))"
 )
 _WIDEST = 9999
+_STEP = 64
+"""Bytes in which a string is looked for at first."""
 _EIGHT_BYTES = (b"l", b"ll", b"j", b"z", b"t")
+NO_FORMAT, NO_TEXT = -1, -2
+"""What printf returns for a null pointer in place of its format, and for a format that cannot be read."""
+BAD_STRING, NULL_STRING = b"(bad string)", b"(null)"
+"""What stands in place of a string that cannot be read, and of a null pointer."""
 
 
-def formatted(text: bytes, arguments: Callable[[int, int], bytes], string_at: Callable[[int], bytes]) -> str:
-    """The text that printf writes.
+@dataclass(frozen=True)
+class Printed:
+    """The text that printf writes, and how many arguments its format asked for: what it returns in a kernel."""
+
+    text: str
+    arguments: int
+
+
+def zero_ended(view: np.ndarray, at: int, most: int) -> tuple[bytes, bool]:
+    """The string that begins at byte `at` of some memory, at most so many bytes; False where that memory ends first."""
+    if not 0 <= at < len(view):
+        return BAD_STRING, False
+    step, found = _STEP, b""
+    while len(found) < most and at + len(found) < len(view):
+        start = at + len(found)
+        piece = view[start : min(start + step, at + most)].tobytes()
+        text, zero, _ = piece.partition(b"\0")
+        found += text
+        if zero:
+            return found, True
+        step *= 2
+    return found, len(found) >= most
+
+
+def formatted(text: bytes, arguments: Callable[[int, int], bytes], string_at: StringAt) -> Printed:
+    """What printf makes of a format.
 
     `arguments(offset, size)` reads the argument buffer, in which every argument lies at a multiple of its size;
-    `string_at(address)` reads a string. Text that is no directive stays as it is.
+    `string_at(address, most)` reads a string, up to so many bytes or, for None, to its end. Text that is no directive
+    stays as it is.
     """
-    offset = 0
+    offset = taken = 0
 
     def take(size: int) -> bytes:
-        nonlocal offset
+        nonlocal offset, taken
+        taken += 1
         offset = -(-offset // size) * size
         offset += size
         return arguments(offset - size, size)
@@ -39,7 +78,8 @@ def formatted(text: bytes, arguments: Callable[[int, int], bytes], string_at: Ca
         spec = _Spec.read(flags.decode(), star(width), None if precision is None else star(precision))
         return _one(spec, kind.decode(), length, take, string_at)
 
-    return _DIRECTIVE.sub(directive, text).decode("utf-8", "replace")
+    written = _DIRECTIVE.sub(directive, text).decode("utf-8", "replace")
+    return Printed(written, taken)
 
 
 @dataclass(frozen=True)
@@ -76,12 +116,14 @@ def _one(
     kind: str,
     length: bytes | None,
     take: Callable[[int], bytes],
-    string_at: Callable[[int], bytes],
+    string_at: StringAt,
 ) -> bytes:
     if kind in "fFeEgGaA":
         return _float(spec, kind, struct.unpack("<d", take(8))[0])
     if kind == "s":
-        return spec.padded(string_at(struct.unpack("<Q", take(8))[0])[: spec.precision])
+        address = struct.unpack("<Q", take(8))[0]
+        found = string_at(address, spec.precision) if address else NULL_STRING
+        return spec.padded(found[: spec.precision])
     if kind == "c":
         return spec.padded(take(4)[:1])
     if kind == "p":

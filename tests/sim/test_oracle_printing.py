@@ -25,8 +25,10 @@ def ours(text: str, *packed: bytes, strings: dict[int, bytes] | None = None) -> 
     for argument in packed:
         memory = memory.ljust(-(-len(memory) // len(argument)) * len(argument), b"\0") + argument
     return formatted(
-        text.encode(), lambda at, size: memory[at : at + size].ljust(size, b"\0"), (strings or {}).__getitem__
-    )
+        text.encode(),
+        lambda at, size: memory[at : at + size].ljust(size, b"\0"),
+        lambda at, most: (strings or {})[at][:most],
+    ).text
 
 
 flags = st.sampled_from(["", "-", "+", " ", "0", "#", "-+", "+0", "0#"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -149,9 +148,11 @@ class WorkerState(ctypes.Structure):
         ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
         ("outside", ctypes.c_uint32),  # whether an operand of wgmma leaves shared memory
-        ("print_used", ctypes.c_uint32),
-        ("print_limit", ctypes.c_uint32),
-        ("print", ctypes.c_void_p),
+        ("print_used", ctypes.c_uint64),  # bytes that blocks have printed
+        ("print_limit", ctypes.c_uint64),
+        ("print_formats", ctypes.c_uint64 * 32),  # addresses that lanes hand to on_print; what it returns comes back
+        ("print_arguments", ctypes.c_uint64 * 32),
+        ("on_print", ctypes.c_void_p),  # called by printf
         ("masked", ctypes.c_void_p),  # the function `masked`, compiled when it is first called
         ("masked_counters", ctypes.c_void_p),  # u64 each
         ("functions", ctypes.c_void_p),  # of outlined code: those that records call, by their number
@@ -388,9 +389,6 @@ SHARED_LIMIT = 1 << 24
 """Above every offset into shared memory, below every address of an array."""
 NOT_SHARED = 0x7FFFFFF0
 """Stands for an address that is no offset into shared memory, but lies in another state space."""
-
-PRINT_HEADER = struct.Struct("<QQIIII")
-"""Of a record of printf: format address, block, thread, argument bytes, source line, kind (0 printf, 1 assert)."""
 
 # cp.async: a warp's queue of copies begins with their number; then commits per lane, and the entries
 QUEUE_COMMITS, QUEUE_ENTRIES, QUEUE_ENTRY_BYTES = 64, 192, 704

@@ -19,7 +19,17 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import WARP
 from ptxsim.codegen.grids import OuterProduct
 from ptxsim.codegen.tensor_products import MatrixFrame
-from ptxsim.syntax.program import Barrier, Block, Branch, Instruction, Kernel, Register, Switch, WarpBarrier
+from ptxsim.syntax.program import (
+    Barrier,
+    Block,
+    Branch,
+    Instruction,
+    Kernel,
+    Register,
+    Switch,
+    Symbol,
+    WarpBarrier,
+)
 
 
 @dataclass(frozen=True)
@@ -221,6 +231,12 @@ class Unit:
         every = [i for b in self.kernel.blocks for i in b.instructions]
         accesses = any(i.opcode in ("ld", "st", "atom", "red") and i.space in ("cluster", "generic") for i in every)
         return self.clusters and accesses and any(i.opcode == "mapa" for i in every)
+
+    @cached_property
+    def prints(self) -> bool:
+        """Whether the kernel calls printf."""
+        calls = (i for b in self.kernel.blocks for i in b.instructions if i.opcode == "call")
+        return any(isinstance(o, Symbol) and o.name == "vprintf" for i in calls for o in i.operands)
 
     @property
     def copy_checks(self) -> int:

@@ -1,7 +1,6 @@
 """Instructions that look across the lanes of a warp, leave the program, or do nothing (PTX ISA 9.7.9.6, 9.7.13).
 
-printf: each lane leaves a record in the worker's print buffer, a header (see layout.PRINT_HEADER) and the argument
-buffer's bytes, read from the lane's local memory; the host formats them afterwards.
+printf: the worker reads formats, arguments and strings for a warp at a time (`run.printing`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.emit import (
     CONTEXT,
-    MASK,
     WARP,
     WORKER,
     Builder,
@@ -20,7 +18,6 @@ from ptxsim.codegen.emit import (
     constant,
     constants,
     i32,
-    i64,
     report,
     tell_async,
 )
@@ -256,7 +253,8 @@ def _fence(t: Translator, i: Instruction) -> None:
         tell_async(t, L.AsyncEvent.FENCE, t.warp_index(), t.active)
 
 
-_MOST_ARGUMENT_BYTES = 256
+PRINT_SPACES = ("global", "shared", "local")
+"""Where strings that are printed may lie: a site for each, the numbers one after the other."""
 
 
 @handles("call")
@@ -266,9 +264,9 @@ def _call(t: Translator, i: Instruction) -> None:
     name = callee.name if callee else "?"
     arguments = i.operands[i.operands.index(callee) + 1 :] if callee else ()
     if name == "vprintf":
-        _print(t, i, arguments[0], arguments[1])
+        returned = _print(t, i, arguments[0], arguments[1])
         if isinstance(i.operands[0], Register):
-            t.write(i.operands[0], constant("i32", 0, WARP), Lanes())
+            t.write(i.operands[0], returned, Lanes())
     elif name == "__assertfail":
         lane = t.first_bit(t.active)
         thread = t.or_(t.shl(t.warp_index(), L.WARP_SHIFT), lane)
@@ -282,44 +280,16 @@ def _call(t: Translator, i: Instruction) -> None:
         raise unsupported(i, f"calls {name}, which is not part of the program")
 
 
-def _print(t: Translator, i: Instruction, text: Operand, arguments: Operand) -> None:
-    formats = t.source(text, "u64", WARP)
-    buffers = t.and_const(t.source(arguments, "u64", WARP), L.LOCAL_WINDOW - 1)
-    base = t.convert("ptrtoint", t.offset(CONTEXT, t.unit.context.local), "i64")
-    line = constant("i32", i.source.line)
-    status = t.call(_printer(t), "i32", WORKER, CONTEXT, formats, buffers, t.splat(base), t.active, line)
-    with t.leaving(lambda: t.icmp("ne", status, constant("i32", 0)), "full", "printed"):
+def _print(t: Translator, i: Instruction, text: Operand, arguments: Operand) -> IRValue:
+    """Lets the worker print for the active lanes; what each of them gets back."""
+    sites = [t.unit.site(i, space, "read") for space in PRINT_SPACES]
+    formats = t.offset(WORKER, L.field("print_formats"))
+    t.store(t.source(text, "u64", WARP), formats, align=8)
+    t.store(t.source(arguments, "u64", WARP), t.offset(WORKER, L.field("print_arguments")), align=8)
+    listener = t.load("ptr", t.offset(WORKER, L.field("on_print")))
+    lanes = t.or_(t.resize(t.active, "i64"), constant("i64", sites[0] << 32))
+    t.emit(f"call void {listener.text}(i32 0, {t.warp_index()}, {lanes}, {CONTEXT})")
+    used, limit = (t.load("i64", t.offset(WORKER, L.field(f"print_{name}"))) for name in ("used", "limit"))
+    with t.leaving(lambda: t.icmp("ugt", used, limit), "full", "printed"):
         t.fault(L.FAULT_PRINT, i.source.line)
-
-
-def _printer(t: Translator) -> str:
-    """A function that appends one record per active lane, and returns 1 when the buffer is full."""
-    formats, buffers, base = (arg("i64", name, WARP) for name in ("formats", "buffers", "base"))
-    line, size = arg("i32", "line"), min(_MOST_ARGUMENT_BYTES, max(4, t.kernel.local_bytes))
-
-    def body(b: Helper) -> None:
-        format_slot, buffer_slot, base_at = b.stack(formats), b.stack(buffers), b.stack(base)
-        used_at, warp = b.offset(WORKER, L.field("print_used")), b.warp()
-        with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
-            used = b.load("i32", used_at)
-            following = b.add_const(used, L.PRINT_HEADER.size + size)
-            with b.if_(b.icmp("ugt", following, b.worker("print_limit", "i32")), likely=False):
-                b.leave(i32(1))
-            record = b.offset(b.worker("print", "ptr"), b.resize(used, "i64"))
-            b.store(b.element(format_slot, "i64", lane), record)
-            b.store(b.worker("block", "i64"), b.offset(record, 8))
-            b.store(b.add(b.shl(warp, 5), lane), b.offset(record, 16))
-            for value, place in ((i32(size), 20), (line, 24), (i32(0), 28)):
-                b.store(value, b.offset(record, place))
-            start = b.element(buffer_slot, "i64", lane)
-            home = b.add(b.element(base_at, "i64", lane), b.shl(b.resize(lane, "i64"), 2))
-            with b.loop(i64(size)) as k:
-                at = b.add(start, k)
-                with b.if_(b.icmp("ult", at, i64(t.kernel.local_bytes))):
-                    address = b.add(home, b.add(b.shl(b.lshr(at, 2), 7), b.and_const(at, 3)))
-                    b.store(b.load("i8", b.pointer(address)), b.offset(record, b.add_const(k, L.PRINT_HEADER.size)))
-            b.store(following, used_at)
-        b.ret(i32(0))
-
-    parameters = (WORKER, CONTEXT, formats, buffers, base, MASK, line)
-    return t.helper(f"print_{t.kernel.local_bytes}", "i32", parameters, body)
+    return t.resize(t.load("i64", formats, WARP, align=8), "i32")

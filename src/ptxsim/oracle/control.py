@@ -9,10 +9,9 @@ from ptxsim.heap import HEAP_ALIGNMENT
 from ptxsim.limits import WARP
 from ptxsim.oracle.clusters import arrive
 from ptxsim.oracle.lanes import WINDOWS, ActiveLanes, handler, unsupported
-from ptxsim.printf import formatted
+from ptxsim.oracle.memory import CLUSTER_SHIFT
+from ptxsim.printf import BAD_STRING, NO_FORMAT, NO_TEXT, formatted, zero_ended
 from ptxsim.syntax.program import Instruction, InstructionOrigin, Operand, Symbol
-
-_MAX_STRING = 1 << 16
 
 
 @handler(
@@ -65,10 +64,10 @@ def _call(lanes: ActiveLanes, i: Instruction) -> None:
     assert isinstance(callee, Symbol)
     values = [np.broadcast_to(lanes.bits(a), lanes.mask.shape) for a in arguments]
     if callee.name == "vprintf":
+        returned = np.zeros(lanes.mask.shape, np.int32)
         for row, lane in np.argwhere(lanes.mask):
-            text = _printed(lanes, row, lane, int(values[0][row, lane]), int(values[1][row, lane]))
-            lanes.launch.printed.append(text)
-        lanes.write(result, np.zeros(lanes.mask.shape, np.uint32), "b32")
+            returned[row, lane] = _print(lanes, row, lane, int(values[0][row, lane]), int(values[1][row, lane]))
+        lanes.write(result, returned, "s32")
         return
     if i.origin is InstructionOrigin.HEAP:
         _heap(lanes, i, callee.name, result, values)
@@ -104,30 +103,39 @@ def _first_thread(lanes: ActiveLanes) -> str:
     return lanes.state.place(int(lanes.row_numbers[row, 0]), lane)
 
 
-def _bytes_at(lanes: ActiveLanes, row: int, lane: int, address: int, size: int) -> bytes:
-    """Bytes at a generic address as one thread sees them; zeros outside every array."""
+def _memory_at(lanes: ActiveLanes, row: int, lane: int, address: int) -> tuple[np.ndarray, int]:
+    """The memory that a generic address leads to, as one thread sees it, and where in it; -1 for outside."""
     space = next((name for name, window in WINDOWS.items() if address >> 56 == window >> 56), "global")
     if space == "global":
         a = lanes.launch.memory.find(address)
-        view, at = (a.view(), address - a.address) if a else (np.zeros(0, np.uint8), 0)
-    else:
-        state, number, at = lanes.state, int(lanes.row_numbers[row, 0]), address & (1 << 56) - 1
-        shared, local = state.shared[state.block_of_row[number, 0]], state.local[number * WARP + lane]
-        view = {"shared": shared, "local": local, "param": lanes.launch.params}[space]
-    return bytes(view[at : at + size]).ljust(size, b"\0")
+        return (a.view(), address - a.address) if a else (np.zeros(0, np.uint8), -1)
+    state, number, at = lanes.state, int(lanes.row_numbers[row, 0]), address & (1 << 56) - 1
+    block = int(state.block_of_row[number, 0])
+    if space == "shared" and at >> CLUSTER_SHIFT:
+        block += (at >> CLUSTER_SHIFT) - 1 - int(state.rank_of_row[number, 0])
+        at &= (1 << CLUSTER_SHIFT) - 1
+    shared, local = state.shared[block], state.local[number * WARP + lane]
+    return {"shared": shared, "local": local, "param": lanes.launch.params}[space], at
 
 
-def _string_at(lanes: ActiveLanes, row: int, lane: int, address: int) -> bytes:
-    """The zero-terminated string at a generic address."""
-    found = bytearray()
-    while len(found) < _MAX_STRING and 0 not in found[-64:]:
-        found += _bytes_at(lanes, row, lane, address + len(found), 64)
-    return bytes(found.split(b"\0", 1)[0])
+def _string_at(lanes: ActiveLanes, row: int, lane: int, address: int, most: int | None = None) -> bytes:
+    """The zero-terminated string at a generic address, up to so many bytes."""
+    view, at = _memory_at(lanes, row, lane, address)
+    return zero_ended(view, at, len(view) if most is None else most)[0]
 
 
-def _printed(lanes: ActiveLanes, row: int, lane: int, text: int, arguments: int) -> str:
-    return formatted(
-        _string_at(lanes, row, lane, text),
-        lambda offset, size: _bytes_at(lanes, row, lane, arguments + offset, size),
-        lambda address: _string_at(lanes, row, lane, address),
-    )
+def _print(lanes: ActiveLanes, row: int, lane: int, text: int, arguments: int) -> int:
+    """Prints for a thread; what its call returns."""
+    if not text:
+        return NO_FORMAT
+
+    def argument(offset: int, size: int) -> bytes:
+        view, at = _memory_at(lanes, row, lane, arguments + offset)
+        return bytes(view[at : at + size] if at >= 0 else b"").ljust(size, b"\0")
+
+    pattern = _string_at(lanes, row, lane, text)
+    if pattern is BAD_STRING:
+        return NO_TEXT
+    made = formatted(pattern, argument, lambda address, most: _string_at(lanes, row, lane, address, most))
+    lanes.launch.printed.append(made.text)
+    return made.arguments

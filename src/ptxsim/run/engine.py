@@ -488,7 +488,7 @@ class Launching:
         """What the launch did; what it did is settled if `reach` says so, and nothing was told, printed or left out."""
         lines, totals = self.counted(workers)
         told = self.hazards(workers) if any(w.struct.hazard_count for w in workers) else ()
-        printed = printed_text([w.printed() for w in workers], self.setup.memory)
+        printed = printed_text(text for w in workers for text in w.printed)
         handed = tuple(h for w in workers if w.follower is not None for h in w.follower.handoffs or ())
         complete = not any(w.strayed for w in workers)
         settled = reach.settled and complete and not (told or printed)

@@ -24,6 +24,7 @@ from ptxsim.run.binding import Binding
 from ptxsim.run.hazards import note
 from ptxsim.run.heap import HeapView
 from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
+from ptxsim.run.printing import Print, Printer
 from ptxsim.run.textures import records
 
 _APART = 128
@@ -81,8 +82,6 @@ class HostWorker:
         self._mark_contexts()
         self._listed: list[tuple[int, int]] | None = None
         self._shadowed: list[Any] = []
-        prints = any(name.startswith("print_") for name in unit.helpers)
-        self.print_buffer = np.zeros(setup.manner.print_limit if prints else 8, np.uint8)
         s = self.struct
         s.nctaid[:] = terms.grid
         s.shared, s.shadow = self.shared.ctypes.data, self.shadow.ctypes.data
@@ -103,7 +102,8 @@ class HostWorker:
         if unit.textures:
             self.textures = records(setup.memory)
             s.textures, s.texture_count = ctypes.addressof(self.textures), len(self.textures)
-        s.print, s.print_limit = self.print_buffer.ctypes.data, setup.manner.print_limit
+        s.print_limit = setup.manner.print_limit
+        self.printer = self._printer()
         if unit.followed:
             self._follow()
         self.heap = self._heap_view(shadows)
@@ -161,6 +161,7 @@ class HostWorker:
         self._mark_contexts()
         if len(self.wide_headers):
             self.wide_headers.fill(0)
+        self.printed.clear()
         self._take_up(shadows)
         return True
 
@@ -190,6 +191,25 @@ class HostWorker:
             self._enter_masked()
         else:
             self.struct.masked = _FIRST_MASKED_AT
+
+    def _printer(self) -> Printer | None:
+        """What blocks call to print, where they do."""
+        unit = self.setup.code.translation.unit
+        if not unit.prints:
+            return None
+
+        def wrong(kind: int, site: int, warp: int, lane: int, address: int) -> None:
+            s = self.struct
+            record = L.HazardRecord(kind, site, s.block, warp, lane, address, s.heap_moment, L.NO_SITE)
+            if unit.options.check:
+                note(s, self.hazards, self.seen, record)
+
+        return Printer(self.struct, unit, self.setup.memory, wrong, self._fail)
+
+    def _fail(self, error: BaseException) -> None:
+        """Ends the launch with an exception that must not escape into machine code."""
+        self.error = error
+        self.struct.fault = L.FAULT_STOPPED
 
     def _heap_view(self, shadows: dict[int, np.ndarray]) -> HeapView | None:
         """What blocks see of the device heap, where there is one."""
@@ -352,8 +372,7 @@ class HostWorker:
             self.setup.code.compile_masked()
             self._enter_masked()
         except BaseException as error:  # must not escape into machine code: the launch raises it afterwards
-            self.error = error
-            self.struct.fault = L.FAULT_STOPPED
+            self._fail(error)
             return L.FAULTED << 16
         return MASKED(self.setup.code.masked_address)(context, self._addresses[0])
 
@@ -373,8 +392,10 @@ class HostWorker:
         self.struct.stop = 1
         self.struct.budget = 0
 
-    def printed(self) -> bytes:
-        return self.print_buffer[: self.struct.print_used].tobytes()
+    @property
+    def printed(self) -> list[Print]:
+        """What its blocks have printed."""
+        return self.printer.printed if self.printer is not None else []
 
 
 _at_work: WeakValueDictionary[int, HostWorker] = WeakValueDictionary()
