@@ -194,3 +194,45 @@ def test_what_nobody_has_written_in_another_block():
 
 def test_what_another_block_has_put_is_written():
     assert not peers(PUT.replace("t AT", "t + 32"), "o[t] = s[t + 32];", "meet();")
+
+
+HISTOGRAM = r"""
+    unsigned there;
+    s[t] = 0;
+    BEGUN
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(at(&s[t % 7])), "r"(g[t] % 2));
+    asm volatile("red.shared::cluster.add.u32 [%0], 1;" :: "r"(there) : "memory");
+    atomicAdd(&s[t % 5], 1);
+    DONE
+    o[32 * r + t] = s[t];
+    meet();
+"""
+
+
+@pytest.mark.parametrize(("begun", "done", "details"), [
+    ("meet();", "meet();", set()), ("__syncthreads();", "meet();", {"peer"}),
+    ("meet();", "__syncthreads();", {"conflict"}),
+], ids=["right", "others still set it to zero", "others still add"])  # fmt: skip
+def test_atomics_of_several_blocks(begun, done, details):
+    launch, o = launched(HISTOGRAM.replace("BEGUN", begun).replace("DONE", done), blocks=2, cluster=True)
+    assert {h.detail for h in launch.hazards if h.kind == "async-order"} == details
+    assert o[:64].sum() == 128 or details
+
+
+COPIED = r"""
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at(s + 4 * t)), "l"(g + 4 * t) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    WAIT
+    proxy(); __syncwarp();
+    if (t == 0) store(o, s, 128);
+"""
+
+
+@pytest.mark.parametrize(("wait", "found"), [
+    ('asm volatile("cp.async.wait_group 0;" ::: "memory");', set()), ("", {"fence"}),
+    ('asm volatile("cp.async.wait_all;" ::: "memory");', set()),
+    ('asm volatile("cp.async.wait_group 1;" ::: "memory");', {"fence"}),
+], ids=["waits", "does not", "waits for all", "leaves one group open"])  # fmt: skip
+def test_what_cp_async_brings_is_there_once_it_has_been_waited_for(wait, found):
+    launch, _ = launched("if (t < 8) {" + COPIED.replace("WAIT", wait).replace("proxy()", "} proxy()"))
+    assert {h.detail for h in launch.hazards} == found

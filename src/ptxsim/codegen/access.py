@@ -98,6 +98,15 @@ def elements(operand: Operand) -> tuple[Operand, ...]:
     return operand.elements if isinstance(operand, Vector) else (operand,)
 
 
+def plain_kind(a: MemoryAccess) -> int:
+    """What an access does to memory, without its order."""
+    if a.instruction.opcode in ("atom", "red"):
+        return L.ATOMIC
+    if a.instruction.opcode == "mbarrier":
+        return L.AT_BARRIER_OBJECT
+    return L.READ if a.is_load else L.WRITE
+
+
 def narrow(i: Instruction) -> int:
     """The flag of an access that is strong for its own block alone."""
     return L.NARROW_ACCESS if i.has("cta") else 0
@@ -251,10 +260,12 @@ def _account_pieces(
     return allowed
 
 
-def report_access(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> None:
+def report_access(
+    t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue, kind: int | None = None
+) -> None:
     """Tells who follows the asynchronous engines that lanes access shared memory at these offsets (i32)."""
     if t.unit.followed:
-        words = (constant("i64", n) for n in (a.bytes_, L.READ if a.is_load else L.WRITE))
+        words = (constant("i64", n) for n in (a.bytes_, plain_kind(a) if kind is None else kind))
         tell_async(t, L.AsyncEvent.ACCESS, t.warp_index(), mask, t.site_number(a.site), *words, lanes=offset)
 
 

@@ -9,7 +9,7 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import MemoryAccess, account, report_access, shared_offsets, vector_address
 from ptxsim.codegen.bulk import copy_in_bulk
-from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant
+from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.memory import host_addresses
 from ptxsim.codegen.runtime.copies import DROPS, RELAXED
 from ptxsim.codegen.tensor import Either
@@ -32,19 +32,31 @@ def _copy(t: Either, i: Instruction) -> None:
         address, mask = addresses(t, i, i.operands[0], "atomic")
         site, announced = constant("i32", len(t.unit.sites) - 1), constant("i32", int(not i.has("noinc")))
         t.call("ws_async_track", "void", WORKER, CONTEXT, address, mask, site, announced, checked)
+        _report_groups(t, L.AsyncEvent.COMMIT)
+        _report_groups(t, L.AsyncEvent.WAIT)  # whoever finds the object's phase over knows
     elif i.has("commit_group"):
         t.call("ws_async_commit", "void", WORKER, CONTEXT, mask)
+        _report_groups(t, L.AsyncEvent.COMMIT)
     elif i.has("wait_all"):
+        _report_groups(t, L.AsyncEvent.COMMIT)
+        _report_groups(t, L.AsyncEvent.WAIT)
         t.call("ws_async_wait", "void", WORKER, CONTEXT, mask, constant("i32", -1), checked)
     elif i.has("wait_group"):
         pending = i.operands[0]
         if not isinstance(pending, Immediate):
             raise unsupported(i)
+        _report_groups(t, L.AsyncEvent.WAIT, pending.bits)
         t.call("ws_async_wait", "void", WORKER, CONTEXT, mask, constant("i32", pending.bits), checked)
     elif i.has("async") and (i.has("ca") or i.has("cg")) and isinstance(i.operands[2], Immediate):
         _issue(t, i, mask)
     else:
         raise unsupported(i)
+
+
+def _report_groups(t: Translator, event: L.AsyncEvent, left: int = 0) -> None:
+    """Tells who follows the asynchronous engines of groups of cp.async."""
+    if t.unit.followed:
+        tell_async(t, event, t.warp_index(), t.active, constant("i64", left), constant("i64", 1))
 
 
 def _issue(t: Translator, i: Instruction, mask: IRValue) -> None:
@@ -53,7 +65,7 @@ def _issue(t: Translator, i: Instruction, mask: IRValue) -> None:
     write = MemoryAccess(i, "shared", False, to, (_ONE,), size.bits, t.unit.site(i, "shared", "write"))
     fetch = MemoryAccess(i, "global", True, origin, (_ONE,), size.bits, t.unit.site(i, "global", "read"))
     offset, address = shared_offsets(t, write), vector_address(t, fetch, "i64")
-    report_access(t, write, offset, mask)
+    report_access(t, write, offset, mask, L.LATE_WRITE)
     count = _bytes(t, i, size.bits)
     reads = t.and_(mask, t.mask_bits(t.icmp("ne", count, t.like(count, 0))))
     line = i.source.line

@@ -13,6 +13,7 @@ from ptxsim.codegen.access import (
     account,
     finish,
     gather_scatter,
+    plain_kind,
     report_access,
     stored_values,
     vector_address,
@@ -58,7 +59,7 @@ def cluster_hosts(
     )
     if t.unit.followed:
         with t.if_(t.icmp("ne", others, t.like(others, 0))):
-            words = t.site_number(a.site), constant("i64", a.bytes_), constant("i64", kind)
+            words = t.site_number(a.site), constant("i64", a.bytes_), constant("i64", plain_kind(a))
             tell_async(t, L.AsyncEvent.PEER, t.warp_index(), others, *words, lanes=address)
     wide = t.resize(offset, "i64")
     part = t.load("ptr", t.offset(WORKER, L.field("cluster")))

@@ -327,6 +327,9 @@ MAX_BLOCKS = WARP_BARRIER_FLAG
 # shadow state of a shared granule, and the low half of a global one's: time | kind | flags | warp | lane
 LANE_BITS, WARP_SHIFT, MANY_LANES, MANY_WARPS, KIND_SHIFT, TIME_SHIFT = 5, 5, 1 << 10, 1 << 11, 12, 14
 WRITE, READ, ATOMIC, READ_AFTER_WRITE = 0, 1, 2, 3
+LATE_WRITE, AT_BARRIER_OBJECT = 4, 5
+"""More kinds for who follows asynchronous engines: the write of a cp.async, over when its group has been waited for;
+what instructions of barrier objects do."""
 UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
 """Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
 STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS, NARROW_ACCESS = 4, 8, 16, 32
@@ -364,7 +367,8 @@ class AsyncEvent(IntEnum):
     WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
     address, swizzle, 1 + where in this block's shared memory it comes from or 0, whether it is a reduction). STORE: one
     out of it (site, address, bytes, whether it is a box, of which a part may lie outside of its array).
-    COMMIT, WAIT: its groups (how many may be left). ACCESS: lanes access shared memory (site, bytes, kind; offsets
+    COMMIT, WAIT: its groups (how many may be left), or with
+    another word of 1 those of cp.async. ACCESS: lanes access shared memory (site, bytes, kind; offsets
     in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); FENCE_PRODUCTS: wgmma.fence; COMMIT_PRODUCTS,
     WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the products that may have written
     them). PEER: lanes access another block's shared memory (site, bytes, kind; addresses in `lanes`). EXIT: the block

@@ -103,6 +103,8 @@ class Runs:
     whole: np.ndarray
     """for each block that is nothing but records, the byte at which its run begins among them (uint64)"""
 
+_ACQUIRES, _SIGNALS = frozenset({"acquire", "acq_rel", "sc"}), frozenset({"relaxed", "volatile", "mmio"})
+
 
 @dataclass(frozen=True)
 class Options:
@@ -220,10 +222,13 @@ class Unit:
 
     @cached_property
     def passes_on_by_atomics(self) -> bool:
-        """Whether threads may tell each other something by memory alone: by atomics, acquires, volatile loads."""
-        every = (i for b in self.kernel.blocks for i in b.instructions)
-        return any(i.opcode in ("atom", "red") or (i.opcode == "ld" and (i.has("acquire") or i.has("volatile")))
-                   for i in every)  # fmt: skip
+        """Whether threads may tell each other something by memory alone: by acquires, or by atomics and the like with
+        fences."""
+        every = [i for b in self.kernel.blocks for i in b.instructions]
+        acquires = any(i.opcode in ("atom", "red", "ld") and not _ACQUIRES.isdisjoint(i.modifiers) for i in every)
+        signals = any(i.opcode in ("atom", "red") or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
+                      for i in every)  # fmt: skip
+        return acquires or (signals and self.fences)
 
     @cached_property
     def meets_peers(self) -> bool:

@@ -271,11 +271,13 @@ class Follower:
         granules.reading(_STORES)[part] = self.cluster.note(work)
 
     def _commit(self, warp: int, mask: int) -> None:
-        self.here.stores[warp] = self.here.stores.get(warp, 0) + 1
+        groups = self.here.copies if self.told.words[1] else self.here.stores
+        groups[warp] = groups.get(warp, 0) + 1
 
     def _wait(self, warp: int, mask: int) -> None:
-        over = self.here.stores.get(warp, 0) - self.told.words[0]
-        self._know(warp, self.cluster.clock("stores", self.told.rank, warp), over)
+        left, of_threads = self.told.words[:2]
+        groups, kind = (self.here.copies, "copies") if of_threads else (self.here.stores, "stores")
+        self._know(warp, self.cluster.clock(kind, self.told.rank, warp), groups.get(warp, 0) - left)
 
     def _know(self, warp: int, clock: int, over: int) -> None:
         known = self.cluster.known[0, self.told.rank, warp]
@@ -406,7 +408,10 @@ class Follower:
                 self.hazard(L.ASYNC_EARLY, site, warp, int(lanes[k]), int(offsets[k]), self.cluster.work[number])
         if there.sent:
             self._still_sent(there, warp, offsets, lanes)
-        mine = self.cluster.note(Work(self.own(warp), self.here.steps[warp], site))
+        work = Work(self.own(warp), self.here.steps[warp], site)
+        if kind == L.LATE_WRITE:
+            work = Work(self.cluster.clock("copies", self.told.rank, warp), self.here.copies.get(warp, 0) + 1, site)
+        mine = self.cluster.note(work)
         if kind == L.READ:
             there.reading(reader)[granules] = mine
             return

@@ -43,24 +43,26 @@ class Peers:
                 inside = offsets + nbytes <= f.worker.shared_bytes
                 lanes, offsets = lanes[inside], offsets[inside]
                 there = f.cluster.residents[rank].granules
-                if kind == L.ATOMIC:  # on barrier objects; those on data may tell anybody anything
-                    there.words.written[offsets >> WORD_LOG2] = f.cluster.note(work)
+                if kind == L.AT_BARRIER_OBJECT:
                     continue
-                if kind == L.READ:
+                if kind != L.WRITE:
                     self._written_by_somebody(there, warp, offsets, lanes)
                 f.use(there, warp, offsets, lanes, -1 - work.clock)
                 self.meet(rank, warp, offsets, lanes)
 
     def meet(self, rank: int, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64]) -> None:
-        """Lanes access words of the block with a rank: no thread of another block may do so, unless both read."""
+        """Lanes access words of the block with a rank: no thread of another block may do so, unless both read, or both
+        update atomically."""
         f = self.follower
         site, nbytes, kind = f.told.words[:3]
         words, own = f.cluster.residents[rank].granules.words, f.own(warp)
         each = np.arange(max(nbytes >> WORD_LOG2, 1))
         touched = ((offsets >> WORD_LOG2)[:, None] + each).reshape(-1)
+        kind = kind if kind in (L.READ, L.ATOMIC) else L.WRITE
         earlier = [(L.WRITE, words.written)]
-        if kind != L.READ:
-            earlier += [(L.READ, read) for clock, read in words.read.items() if clock != own]
+        for other, by_warp in words.by_warps.items():
+            if other != kind:
+                earlier += [(other, numbers) for clock, numbers in by_warp.items() if clock != own]
         for did, numbers in earlier:
             for number in numbers_in(numbers[touched]):
                 work = f.cluster.work[number]
@@ -70,10 +72,12 @@ class Peers:
                     lane, at = int(lanes[k // len(each)]), int(touched[k]) << WORD_LOG2
                     f.hazard(L.ASYNC_CONFLICT, site, warp, lane, at, work, did)
         mine = f.cluster.note(Work(own, f.here.steps[warp], site))
-        if kind == L.READ:
-            words.read.setdefault(own, np.zeros_like(words.written))[touched] = mine
-        else:
+        if kind == L.WRITE:
             words.written[touched] = mine
+        else:
+            words.by_warps[kind].setdefault(own, np.zeros_like(words.written))[touched] = mine
+        if kind != L.READ:
+            words.touched[touched] = True
 
     def _written_by_somebody(
         self, there: Granules, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64]
@@ -81,7 +85,7 @@ class Peers:
         """Lanes read words of another block: none that nobody has written."""
         f = self.follower
         words, granules = offsets >> WORD_LOG2, offsets >> GRANULE_LOG2
-        untouched = (there.words.written[words] == 0) & (there.copied[granules] == 0)
+        untouched = ~there.words.touched[words] & (there.copied[granules] == 0)
         for k in np.flatnonzero(untouched).tolist():
             if int(words[k]) not in there.sent:
                 f.hazard(L.UNINITIALIZED, f.told.words[0], warp, int(lanes[k]), int(offsets[k]), None)

@@ -59,12 +59,15 @@ class Visit:
 
 
 class Words:
-    """Who was last to write each word of a block's shared memory, and of each warp of the cluster the last to read."""
+    """Who was last to write each word of a block's shared memory, and of each warp of the cluster when it last read or
+    updated it."""
 
     def __init__(self, count: int) -> None:
+        self.touched = np.zeros(count, np.bool_)
+        """what somebody has written or updated"""
         self.written = np.zeros(count, np.int32)
-        self.read: dict[int, npt.NDArray[np.int32]] = {}
-        """by the clock of a warp"""
+        self.by_warps: dict[int, dict[int, npt.NDArray[np.int32]]] = {L.READ: {}, L.ATOMIC: {}}
+        """by what they did, and the clock of a warp"""
 
 
 class Granules:
@@ -118,6 +121,8 @@ class Resident:
     """(warpgroup, number of a product) -> what it reads: the first of its warps looks it up"""
     stores: dict[int, int] = field(default_factory=dict)
     """warp -> groups of bulk stores committed"""
+    copies: dict[int, int] = field(default_factory=dict)
+    """warp -> groups of cp.async committed"""
     sums: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(warp, product of the code) -> when it last ran, and its group"""
 
