@@ -44,8 +44,8 @@ def product(source: str = PRODUCT, **parts: str):
 @pytest.mark.parametrize(("parts", "expected"), [
     ({"FENCE": FENCE}, 32), ({"FIRST": FENCE}, 32), ({"FENCE": FENCE, "START": "g[t]"}, None),
     ({"FENCE": FENCE, "BETWEEN": "for (int i = 0; i < 4; ++i) d[i] *= 2;"}, 96),
-    ({"FENCE": f"if (k == 0) {{ {FENCE} }}"}, 32),
-], ids=["each", "one before all", "loaded", "scaled", "the first time"])  # fmt: skip
+    ({"FENCE": f"if (k == 0) {{ {FENCE} }}"}, 32), ({"FIRST": FENCE, "BETWEEN": "d[2] = 3;"}, 32),
+], ids=["each", "one before all", "loaded", "scaled", "the first time", "constants"])  # fmt: skip
 def test_registers_that_a_fence_orders(source, parts, expected):
     found, o = product(source, **parts)
     assert not found
@@ -168,6 +168,20 @@ def test_what_does_not_conflict():
     assert not peers(GET, "o[t + 32] = s[t];", "")
     assert not peers(PUT.replace("t AT", "t + 32"), "o[t] = s[t];", "")
     assert not peers(PUT.replace("t AT", "t + 1"), "s[0] = 1;", "")
+
+
+@pytest.mark.parametrize("type_", ["u8", "u16"])
+def test_parts_of_a_word_of_several_blocks(type_):
+    part = {"u8": 1, "u16": 2}[type_]
+    put = f'asm volatile("st.shared::cluster.{type_} [%0], %1;" :: "r"(at_ + AT), "h"((short)7) : "memory");'
+
+    def found(own: int, other: int) -> set[str]:
+        body = f"const unsigned at_ = far(s, 0) + 4 * t; meet(); if (r == 0) {{ {put.replace('AT', str(own))} }}"
+        body += f"else {{ {put.replace('AT', str(other))} }} meet();"
+        return {h.detail for h in launched(body, blocks=2, cluster=True)[0].hazards}
+
+    assert not found(0, part)
+    assert found(part, part) == {"conflict"}
 
 
 def test_two_warps_of_one_block_in_another_one():

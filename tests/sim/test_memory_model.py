@@ -280,7 +280,10 @@ def test_a_flag_of_the_scope_of_a_block_tells_no_other_block(scope, found):
     ("atomicAdd_block(p + blockIdx.x, 1);", set()), ("__shared__ int s; atomicAdd_block(&s, 1);", {"uninitialized"}),
     ("__shared__ int s; s = 0; __syncthreads(); atomicAdd_block(&s, 1);", set()),
     ("if (blockIdx.x == 0) atomicAdd_block(p, 1);", set()),
-], ids=["block", "device, block", "block, device", "device", "own", "unset", "shared", "one"])  # fmt: skip
+    ("__shared__ int s; if (threadIdx.x == 0) atomicExch(&s, 0); __syncthreads(); atomicAdd(&s, 1);", set()),
+    ("__shared__ int s; if (threadIdx.x == 0) p[blockIdx.x] = atomicExch(&s, 0);", {"uninitialized"}),
+], ids=["block", "device, block", "block, device", "device", "own", "unset", "shared", "one", "exchange",
+        "exchanged"])  # fmt: skip
 def test_an_atomic_of_the_scope_of_a_block_is_none_for_others(body, found):
     hazards, _, _ = launched(body, np.zeros(4, np.int32), blocks=2)
     assert {kind for kind, _ in hazards} == found

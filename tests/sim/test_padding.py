@@ -23,6 +23,7 @@ STRUCTURES = {
     "behind a half": ("", "short a; int b;"), "at the end": ("", "double b; int a;"),
     "at the end, bytes": ("", "float b; char a;"), "three of four": ("alignas(16)", "float a, b, c;"),
     "one of four": ("alignas(16)", "int a;"), "two ends": ("alignas(16)", "double b; short a;"),
+    "three bytes": ("", "long long b; char a, c[2];"),
 }  # fmt: skip
 WRITES = "s[t].a = g[t];\n"
 COPIES = "__syncthreads(); q[t] = s[other]; __syncthreads(); ((P*)o)[t] = q[other];"
@@ -39,7 +40,10 @@ def hazards(structure: str, body: str, how: dict) -> set[tuple[str, str]]:
 
 
 def written(structure: str) -> str:
-    rest = {"one of four": "", "three of four": "s[t].b = s[t].c = t;"}.get(structure, "s[t].b = t;")
+    rest = {
+        "one of four": "", "three bytes": "s[t].b = s[t].c[0] = s[t].c[1] = t;",
+        "three of four": "s[t].b = s[t].c = t;",
+    }.get(structure, "s[t].b = t;")  # fmt: skip
     return WRITES + rest
 
 
@@ -52,6 +56,12 @@ def test_padding_may_be_copied(structure, how):
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_padding_may_be_copied_where_something_else_races(structure):
     assert {kind for kind, _ in hazards(structure, written(structure) + COPIES + RACES, {})} == {"race"}
+
+
+def test_members_without_a_value_may_be_copied():
+    body = "s[t].a = g[t] & 1; if (g[t] & 1) s[t].b = t;" + COPIES
+    assert not hazards("behind a byte", body, {})
+    assert not hazards("three bytes", "s[t].b = t; s[t].a = 1; s[t].c[0] = s[t].c[1] = 2;" + COPIES, {})
 
 
 @pytest.mark.parametrize("how", HOWS, ids=str)

@@ -1,21 +1,20 @@
 """Loads that only copy: what they give goes from memory to memory, and nobody computes with it.
 
-A copy of a structure brings its padding along, which nobody has written. A compiler copies words of integers, which
-hold a member and padding, and padding beyond these as bytes of its own, behind what is copied before.
+A copy of a structure brings along its padding, and members that have no value yet: nobody has written them. A compiler
+copies by integers, some of which hold such parts alone, behind what is copied before them.
 """
 
 from __future__ import annotations
 
 from ptxsim.syntax.program import Address, Block, Instruction, Kernel, Register, bytes_of, elements_of, registers_in
 
-_WORDS = frozenset({"b32", "u32", "s32", "b64", "u64", "s64", "b128"})
-_BYTES = frozenset({"b8", "u8", "s8"})
+_INTEGERS = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"b128"}
 
 
 def copied_loads(kernel: Kernel) -> dict[int, int]:
     """Identities of loads of integers whose values are only stored again -> bytes before each that belong to it."""
     every = [i for block in kernel.blocks for i in block.executed]
-    if not any(_may_copy(i) and i.type in _WORDS | _BYTES for i in every):
+    if not any(_may_copy(i) and i.type in _INTEGERS for i in every):
         return {}
     looked_at = {name for i in every for name in _looked_at(i)}
     renamed = [(i.written[0], i.read[0]) for i in every if _renames(i)]
@@ -26,11 +25,10 @@ def copied_loads(kernel: Kernel) -> dict[int, int]:
 
 
 def _with_before(block: Block, copying: set[int]) -> list[tuple[Instruction, int]]:
-    """A block's loads of words and bytes that copy, with the bytes of the one that bytes follow."""
+    """A block's loads of integers that copy, with the bytes of the one that they follow."""
     loads = [(i, _place(i)) for i in block.instructions if id(i) in copying]
     lengths = {(base, end): end - start for _, (base, start, end) in loads}
-    words = [(i, 0) for i, _ in loads if i.type in _WORDS]
-    return words + [(i, lengths.get((base, start), 0)) for i, (base, start, _) in loads if i.type in _BYTES]
+    return [(i, lengths.get((base, start), 0)) for i, (base, start, _) in loads if i.type in _INTEGERS]
 
 
 def _may_copy(i: Instruction) -> bool:

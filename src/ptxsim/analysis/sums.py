@@ -126,6 +126,8 @@ def _since(kernel: Kernel, k: int, before: Written, found: set[int] | None) -> W
             now = None
         elif now is not None and _is_copy(i):
             now = now.difference(i.written) | (set(i.written) if i.read[0] in now else frozenset())
+        elif now is not None and i.opcode == "mov" and not i.read:
+            now = now.difference(i.written)  # a constant stands where it is used, whatever the source says
         elif now is not None:
             now = now.union(i.written)
     return now

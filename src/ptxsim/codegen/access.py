@@ -18,7 +18,7 @@ from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, 
 from ptxsim.codegen.translator import UNIFORM, Translator
 from ptxsim.codegen.unit import Unit
 from ptxsim.kernel.unread import Pieces, pieces_read
-from ptxsim.syntax.program import Address, Instruction, Operand, Register, Symbol, Vector, bytes_of
+from ptxsim.syntax.program import Address, Instruction, Operand, Register, Sink, Symbol, Vector, bytes_of
 
 HALF = WARP // 2
 
@@ -212,6 +212,8 @@ def account(
     """Checks and counts an access of the lanes in `mask`; those that may go on. `values` are what they store."""
     if t.unit.options.check and space == "shared" and id(a.instruction) in t.unit.copied:
         _mind_padding(t, a, address, mask)
+    if t.unit.options.check and space == "shared" and is_blind(a.instruction):
+        kind = _blind_kind(t, a, address, mask)
     if a.pieces and space in ("shared", "global"):
         return _account_pieces(t, a, space, address, mask, counter)
     fixed = constant("i32", a.bytes_), t.site_number(a.site), constant("i32", a.kind if kind is None else kind)
@@ -236,6 +238,19 @@ def _mind_padding(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue
     if before or a.bytes_ > 1 << granule:
         sizes = constant("i32", a.bytes_), constant("i32", before)
         t.call(f"ws_{how}_padding_{granule}", "void", WORKER, offset, mask, *sizes)
+
+
+def is_blind(i: Instruction) -> bool:
+    """Whether an atomic only stores: an exchange whose result nobody reads."""
+    return i.opcode == "atom" and i.has("exch") and isinstance(i.operands[0], Sink)
+
+
+def _blind_kind(t: Translator, a: MemoryAccess, offset: IRValue, mask: IRValue) -> int:
+    """What such an atomic is for the race shadow: no use of what nobody has written."""
+    if t.unit.options.exact:
+        return L.ATOMIC | L.BLIND_ACCESS
+    t.call(f"ws_begun_{t.unit.shared_granule_log2}", "void", WORKER, offset, mask, constant("i32", a.bytes_))
+    return L.ATOMIC
 
 
 def _account_pieces(

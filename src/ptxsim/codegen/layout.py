@@ -332,9 +332,10 @@ LATE_WRITE, AT_BARRIER_OBJECT = 4, 5
 what instructions of barrier objects do."""
 UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
 """Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
-STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS, NARROW_ACCESS = 4, 8, 16, 32
+STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS, NARROW_ACCESS, BLIND_ACCESS = 4, 8, 16, 32, 64
 """Flags of an access's kind, for the exact shadow: volatile or relaxed, which may race; a load of that kind whose value
-is more than a signal; volatile shared memory; one that is strong within its block alone."""
+is more than a signal; volatile shared memory; one that is strong within its block alone; an
+atomic whose old value nobody sees."""
 KIND_MASK_BELOW = MANY_WARPS - 1
 """Warp, lane and MANY_LANES of a state."""
 FLYING_STATE = 1 << TIME_SHIFT

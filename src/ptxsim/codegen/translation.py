@@ -208,7 +208,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         ),
         roots, frames=frames, grids=grids, own_parameters=may_reach_parameters(kernel, roots),
         global_granule_log2=granule_log2(kernel, frozenset({"global", "generic"})),
-        shared_granule_log2=granule_log2(kernel, frozenset({"shared", "generic"})),
+        shared_granule_log2=granule_log2(kernel, frozenset({"shared", "cluster", "generic"})),
         fences=has_memory_fences(kernel), named=_is_named(kernel),
         partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
         spin_heads=spin_heads(kernel),

@@ -1,7 +1,7 @@
 """What a kernel never reads of vectors that it loads: a compiler loads four numbers at once where three are wanted.
 
 Such elements become `_`, PTX's sink. Nobody can tell what was there: loading it is no use of something uninitialised,
-and no race with who writes it.
+and no race with who writes it. So does the result of an exchange that nobody reads: it is a store.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Pieces = tuple[tuple[int, int], ...]
 
 def without_unread(blocks: list[Block]) -> list[Block]:
     """Blocks whose liveness is known, with sinks for the elements of loads that nobody reads."""
-    return [_with_sinks(block) if any(map(_loads_vector, block.instructions)) else block for block in blocks]
+    return [_with_sinks(block) if any(map(_may_be_unread, block.instructions)) else block for block in blocks]
 
 
 def pieces_read(elements: tuple[Operand, ...]) -> Pieces:
@@ -36,7 +36,7 @@ def _with_sinks(block: Block) -> Block:
         live.update(i.read)
     for k in range(len(found) - 1, -1, -1):
         i = found[k]
-        if _loads_vector(i):
+        if _may_be_unread(i):
             found[k] = _of_live(i, live)
         if not i.guard:
             live.difference_update(i.written)
@@ -44,12 +44,18 @@ def _with_sinks(block: Block) -> Block:
     return replace(block, instructions=found)
 
 
-def _loads_vector(i: Instruction) -> bool:
-    return i.opcode in ("ld", "ldu") and isinstance(i.operands[0], Vector)
+def _may_be_unread(i: Instruction) -> bool:
+    return (i.opcode in ("ld", "ldu") and isinstance(i.operands[0], Vector)) or _exchanges(i)
+
+
+def _exchanges(i: Instruction) -> bool:
+    return i.opcode == "atom" and i.has("exch") and isinstance(i.operands[0], Register)
 
 
 def _of_live(i: Instruction, live: set[str]) -> Instruction:
-    """The load without what is not live behind it; as it is where nothing is."""
+    """The instruction without what is not live behind it; a load as it is where nothing is."""
+    if _exchanges(i):
+        return i if live.intersection(i.written) else i.with_(operands=(Sink(), *i.operands[1:]))
     vector = i.operands[0]
     assert isinstance(vector, Vector)
     elements = tuple(e if isinstance(e, Register) and e.name in live else Sink() for e in vector.elements)

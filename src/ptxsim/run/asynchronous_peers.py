@@ -27,6 +27,8 @@ class Peers:
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
+        self.log2 = follower.unit.shared_granule_log2
+        """of the bytes of a word: the kernel's smallest access, at most 4"""
 
     def access(self, warp: int, mask: int) -> None:
         """Lanes access shared memory of other blocks."""
@@ -55,9 +57,9 @@ class Peers:
         update atomically."""
         f = self.follower
         site, nbytes, kind = f.told.words[:3]
-        words, own = f.cluster.residents[rank].granules.words, f.own(warp)
-        each = np.arange(max(nbytes >> WORD_LOG2, 1))
-        touched = ((offsets >> WORD_LOG2)[:, None] + each).reshape(-1)
+        words, own = f.cluster.residents[rank].granules.words(self.log2), f.own(warp)
+        each = np.arange(max(nbytes >> self.log2, 1))
+        touched = ((offsets >> self.log2)[:, None] + each).reshape(-1)
         kind = kind if kind in (L.READ, L.ATOMIC) else L.WRITE
         earlier = [(L.WRITE, words.written)]
         for other, by_warp in words.by_warps.items():
@@ -69,7 +71,7 @@ class Peers:
                 among = f.cluster.of_warps[work.clock] == f.told.rank == rank  # of which the race shadow knows
                 if work.clock != own and not among and not f.over(work, warp):
                     k = int((numbers[touched] == number).argmax())
-                    lane, at = int(lanes[k // len(each)]), int(touched[k]) << WORD_LOG2
+                    lane, at = int(lanes[k // len(each)]), int(touched[k]) << self.log2
                     f.hazard(L.ASYNC_CONFLICT, site, warp, lane, at, work, did)
         mine = f.cluster.note(Work(own, f.here.steps[warp], site))
         if kind == L.WRITE:
@@ -84,10 +86,10 @@ class Peers:
     ) -> None:
         """Lanes read words of another block: none that nobody has written."""
         f = self.follower
-        words, granules = offsets >> WORD_LOG2, offsets >> GRANULE_LOG2
-        untouched = ~there.words.touched[words] & (there.copied[granules] == 0)
+        words, granules = offsets >> self.log2, offsets >> GRANULE_LOG2
+        untouched = ~there.words(self.log2).touched[words] & (there.copied[granules] == 0)
         for k in np.flatnonzero(untouched).tolist():
-            if int(words[k]) not in there.sent:
+            if int(offsets[k]) >> WORD_LOG2 not in there.sent:
                 f.hazard(L.UNINITIALIZED, f.told.words[0], warp, int(lanes[k]), int(offsets[k]), None)
                 return
 
@@ -104,7 +106,7 @@ class Peers:
         """The block ends: all that others did in its memory has to be over."""
         f = self.follower
         for visit in f.cluster.visits.pop(f.told.rank, {}).values():
-            if not (f.cluster.known[0, f.told.rank, :, visit.work.clock] >= visit.work.until).any():
+            if not any(f.over(visit.work, w) for w in range(f.warps)):
                 self._blame(visit, begun=True)
 
     def _blame(self, visit: Visit, *, begun: bool) -> None:

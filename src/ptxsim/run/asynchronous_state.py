@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -79,12 +78,15 @@ class Granules:
         self.stored = np.zeros(count, np.int32)
         self.readers: dict[int, npt.NDArray[np.int32]] = {}
         """by who reads: a warp, a warpgroup's products, bulk stores"""
+        self._words: Words | None = None
         self.sent: dict[int, int] = {}
         """word -> the last value of less than a granule that was sent there (st.async), beside what others use"""
 
-    @cached_property
-    def words(self) -> Words:
-        return Words(len(self.copied) << GRANULE_LOG2 - WORD_LOG2)
+    def words(self, log2: int) -> Words:
+        """The same for pieces of 2^log2 bytes, and all threads."""
+        if self._words is None:
+            self._words = Words(len(self.copied) << GRANULE_LOG2 - log2)
+        return self._words
 
     def reading(self, who: int) -> npt.NDArray[np.int32]:
         found = self.readers.get(who)

@@ -48,6 +48,7 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
         "heap": (heap.freed,),
         "padding": (races.padding,),
         "ended": (races.ended,),
+        "begun": (races.begun,),
     }  # fmt: skip
     return {group: _module(functions) for group, functions in groups.items()}
 

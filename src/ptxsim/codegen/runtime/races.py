@@ -216,6 +216,17 @@ def ended(b: Helper, offset: IRValue, how: str, granule_log2: int) -> None:
         b.fill(at, 0 if how == "exact" else -1, i64(size))
 
 
+@helper("ws_begun_{}", "void", WORKER, OFFSET, MASK, SIZE, over=GRANULES)
+def begun(b: Helper, offset: IRValue, granule_log2: int) -> None:
+    """What nobody has written yet is written from here on, by nobody in particular."""
+    with _each_granule(b, offset, granule_log2) as (shadow, _, at, granule):
+        end = b.add(b.resize(at, I64), b.resize(SIZE, I64))
+        slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
+        with b.if_(b.icmp("ule", end, b.worker("shared_bytes", I64))):
+            state = b.load(I32, slot)
+            b.store(b.select(b.icmp("eq", state, i32(L.UNTOUCHED)), i32(0), state), slot)
+
+
 @helper("ws_{}_padding_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "before"), over=_SHADOWS)
 def padding(b: Helper, offset: IRValue, before: IRValue, how: str, granule_log2: int) -> None:
     """Granules that nobody has touched become like another of the same lane, or of the `before` bytes before them: they
@@ -412,6 +423,7 @@ def exact_step(b: Helper, cell: IRValue, lane: IRValue, address: IRValue, value:
     updated, _, _ = s.entry(FIRST_UPDATE)
     untouched = b.icmp("eq", b.or_(written, updated), i32(0))
     fresh = b.and_(untouched, b.icmp("eq", race, i32(L.SHARED_RACE)))
+    fresh = b.and_(fresh, b.icmp("eq", b.and_const(KIND, L.BLIND_ACCESS), i32(0)))
     with b.if_(b.and_(fresh, b.or_(s.is_read, s.is_atomic)), likely=False):
         b.hazard(i32(L.UNINITIALIZED), lane, address, i64(0))
     s.conflicts(WRITTEN, L.WRITE)
