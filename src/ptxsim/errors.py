@@ -8,6 +8,7 @@
         ├── PtxSyntaxError         text that is not PTX
         ├── KernelTooLarge         more basic blocks than translated code can number, more constants than fit
         ├── StepLimitExceeded      too many loop iterations: most likely an endless loop
+        │   └── EndlessWait        threads look in loops for what nobody is left to do: a deadlock
         ├── MemoryLimitExceeded    more device memory than the limit
         ├── PrintLimitExceeded     printf wrote more than the limit
         ├── KernelDeadlock         threads wait for arrivals at a barrier that never come
@@ -124,6 +125,10 @@ class StepLimitExceeded(SimulationError):
         self.counted = counted or {}
         self.is_certain = is_certain
         self.least_steps = least_steps
+
+
+class EndlessWait(StepLimitExceeded):
+    """Threads look at memory in loops, and nothing can change there any more: no number of iterations is enough."""
 
 
 class MemoryLimitExceeded(SimulationError):

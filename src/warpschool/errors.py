@@ -29,6 +29,7 @@ the simulator, which can be used alone: whoever catches it catches both.
 from __future__ import annotations
 
 from ptxsim.errors import (
+    EndlessWait,
     KernelDeadlock,
     KernelTooLarge,
     KernelTrap,
@@ -53,6 +54,7 @@ __all__ = [
     "DeviceFault",
     "DeviceLacks",
     "DeviceUnavailable",
+    "EndlessWait",
     "EntryError",
     "GradingError",
     "KernelDeadlock",

@@ -152,6 +152,25 @@ def spin_heads(kernel: Kernel) -> frozenset[int]:
     return frozenset(heads)
 
 
+def memory_spins(kernel: Kernel) -> dict[int, frozenset[int]]:
+    """Head -> blocks of those loops in which threads wait for each other by looking at memory, at no barrier object."""
+    heads, found = spin_heads(kernel), defaultdict[int, set[int]](set)
+    for head, body in _loops(kernel) if heads else ():
+        if head in heads:
+            found[head] |= body
+    inside = {head: [i for k in body for i in kernel.blocks[k].instructions] for head, body in found.items()}
+    return {
+        head: frozenset(body) for head, body in found.items()
+        if not any(i.opcode == "mbarrier" and (i.has("test_wait") or i.has("try_wait")) for i in inside[head])
+    }  # fmt: skip
+
+
+def looks(instructions: Iterable[Instruction]) -> list[Instruction]:
+    """Those that may tell a thread what another one has done; all loads where nothing else does."""
+    every = [i for i in instructions if i.space not in ("local", "param")]
+    return [i for i in every if Order.WAITS in order_of(i)] or [i for i in every if i.opcode == "ld"]
+
+
 def _looks_or_fences(orders: Iterable[Order]) -> bool:
     return any(order & (Order.WAITS | Order.FENCE) for order in orders)
 

@@ -28,7 +28,15 @@ from ptxsim.codegen.emit import (
     tell_async,
 )
 from ptxsim.codegen.runtime.barriers import ONE_FOR_ALL
-from ptxsim.codegen.turns import Turns, run_by_warpgroups, whose_turn
+from ptxsim.codegen.turns import (
+    Turns,
+    look_for_stall,
+    note_change,
+    reset_looks,
+    run_by_warpgroups,
+    set_patience,
+    whose_turn,
+)
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
 from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
 
@@ -62,15 +70,12 @@ class Slots:
     """the first warp that lockstep has left to the general loop"""
 
     @classmethod
-    def allocate(cls, b: Helper, *, votes: bool, in_turns: bool) -> Slots:
-        """Memory of the function; what is known of a block that waits while others run stays in the worker."""
+    def allocate(cls, b: Helper, *, votes: bool) -> Slots:
+        """Memory of the function; what is known of a block between two rounds is in the worker."""
         alive, target, apart, yielded, state, *counts = (
             b.let("ptr", 0, "alloca i32") for _ in range(7 if votes else 5)
         )
-        done, turn, lockstep = (
-            b.offset(WORKER, L.field(name)) if in_turns else b.let("ptr", 0, "alloca i32")
-            for name in ("done", "turn", "lockstep")
-        )
+        done, turn, lockstep = (b.offset(WORKER, L.field(name)) for name in ("done", "turn", "lockstep"))
         start = b.let("ptr", 0, "alloca i64")
         return cls(alive, target, apart, yielded, state, done, turn, tuple(counts), lockstep, start)
 
@@ -333,9 +338,15 @@ def open_named(b: Helper, warps: Warps, slots: Slots) -> None:
     opened = b.call("ws_named_release", "i64", WORKER, warps.contexts, i64(unit.context.size), i64(warps.count))
     turn = b.or_(b.resize(opened, "i32"), b.load("i32", slots.yielded))
     stuck = b.icmp("eq", turn, i32(0))
+    if unit.spins:
+        with b.if_(b.or_(stuck, b.icmp("ne", opened, i64(0)))):
+            note_change(b)
     if unit.in_turns:  # another block may still let them go on, unless all have waited in vain
         at = b.offset(WORKER, L.field("give_up"))
-        stuck = b.and_(stuck, b.icmp("ne", b.load("i32", at), i32(0)))
+        gives_up = b.icmp("ne", b.load("i32", at), i32(0))
+        with b.if_(b.and_(stuck, gives_up), likely=False):
+            reset_looks(b)
+        stuck = b.and_(stuck, gives_up)
         b.store(i32(0), at)
         further = b.icmp("ne", opened, i64(0))
         came = b.offset(WORKER, L.field("came_further"))
@@ -387,7 +398,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
     b, threads = Helper({}), thread_count(unit.block)
     contexts, first, last = arg("ptr", "contexts"), arg("i64", "first"), arg("i64", "last")
     b.label("entry")
-    slots = Slots.allocate(b, votes=_votes(unit), in_turns=unit.in_turns)
+    slots = Slots.allocate(b, votes=_votes(unit))
     in_lockstep = threads % WARP == 0 and not slots.votes and not unit.options.parted and not unit.named
     in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects and not unit.options.reordered
 
@@ -441,14 +452,22 @@ def _rounds(
     b.branch(b.icmp("ne", alive, i32(0)), waiting, over, then=waiting)
     if unit.named:
         open_named(b, warps, slots)
+        if unit.spins and not pause:
+            with b.if_(b.icmp("ne", b.load("i32", slots.yielded), i32(0)), likely=False):
+                look_for_stall(b, unit)
         b.br(pause or rounds)
     elif unit.spin_heads:  # whoever gave way runs again before the barrier opens
-        yielded, barrier = b.load("i32", slots.yielded), b.new_label("barrier")
+        yielded, barrier, spun = b.load("i32", slots.yielded), b.new_label("barrier"), b.new_label("spun")
         b.store(b.select(b.icmp("eq", yielded, i32(0)), i32(-1), yielded), slots.turn)
-        b.branch(b.icmp("ne", yielded, i32(0)), pause or rounds, barrier, then=barrier)
+        b.branch(b.icmp("ne", yielded, i32(0)), spun, barrier, then=spun)
+        if unit.spins and not pause:
+            look_for_stall(b, unit)
+        b.br(pause or rounds, then=barrier)
     if not unit.named:
         b.br(release)
     b.label(release)
+    if unit.spins:
+        note_change(b)
     if unit.options.check:
         missing = b.or_(b.load("i32", slots.apart), b.load("i32", slots.done))
         with b.if_(b.icmp("ne", missing, i32(0)), likely=False):
@@ -458,6 +477,8 @@ def _rounds(
         b.store(b.load("i32", slot), b.offset(WORKER, L.field(name)))
     if pause:
         b.store(i32(1), b.offset(WORKER, L.field("came_further")))
+    elif unit.spins:
+        set_patience(b, unit.yield_every)
     b.br(rounds)
 
 
@@ -497,6 +518,10 @@ def _start_block(b: Helper, unit: Unit, number: IRValue) -> None:
     linear = b.add(place[0], b.mul(grid[0], b.add(place[1], b.mul(grid[1], place[2]))))
     b.store(b.resize(linear, "i64"), b.offset(WORKER, L.field("block")))
     _start_budget(b)
+    if unit.spin_heads:
+        reset_looks(b)
+        if not unit.in_turns:
+            set_patience(b, unit.yield_every)
     b.store(i32(0), b.offset(WORKER, L.field("failed_waits")))
     b.store(i64(0), b.offset(WORKER, L.field("clock")))  # a clock that ran on would tell which worker runs the block
     if unit.named:

@@ -144,6 +144,7 @@ class Full(Translator):
         late = {id(i) for i in self.condition.makers.values()} if self.condition else ()
         self.products = product_groups(block, WIDE if self.unit.wide_vectors else NARROW, self.frames.find)
         self.label(f"F{block.index}")
+        self.note_leaving(block)
         if block.index in self.unit.spin_heads:
             self._yield(block)
         if block.instructions and id(block.instructions[0]) in self.unit.analysis.guarded:

@@ -147,6 +147,13 @@ class WorkerState(ctypes.Structure):
         ("waiting_thread", ctypes.c_uint32),  # warp and lane of the last of them
         ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
+        ("patience", ctypes.c_int64),  # iterations after which that is so, minus 1: all bits of a power of 2
+        ("pauses", ctypes.c_uint64),  # how often somebody gave way since blocks were let in, ended or were let go on
+        ("resets", ctypes.c_uint64),  # how often that was so
+        ("next_look", ctypes.c_uint64),  # the pause at which on_stall is called
+        ("changed", ctypes.c_uint32),  # whether somebody has found since the last look what he waited for
+        ("on_stall", ctypes.c_void_p),  # called to see whether anything can change any more
+        ("whose_turn", ctypes.c_uint64),  # the place of the resident block that follows
         ("outside", ctypes.c_uint32),  # whether an operand of wgmma leaves shared memory
         ("print_used", ctypes.c_uint64),  # bytes that blocks have printed
         ("print_limit", ctypes.c_uint64),
@@ -303,7 +310,7 @@ MISSING_LANES, UNLIKE_OPERANDS, UNLIKE_WARPS = range(3)
 
 # fault codes
 FAULT_BUDGET, FAULT_TRAP, FAULT_PRINT, FAULT_STOPPED, FAULT_ASSERT, FAULT_STACK, FAULT_POINTER = range(1, 8)
-FAULT_DEADLOCK, FAULT_TEXTURE = 8, 9
+FAULT_DEADLOCK, FAULT_TEXTURE, FAULT_STALL = 8, 9, 10
 
 # what full() and masked() return: (code << 16) | block
 DONE, AT_BARRIER, DIVERGED, MASKED_BARRIER, CONVERGED, FAULTED, YIELDED, GAVE_WAY = range(8)
@@ -313,9 +320,9 @@ NO_COUNTER = -1
 BARRIER_FLAG, WARP_BARRIER_FLAG, EXITED = 0x4000, 0x2000, 0x7FFF
 YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 """A lane that has looped for long: the others of its warp, then the other warps, go on before it."""
-YIELD_EVERY, EXACT_YIELD_EVERY = 1 << 12, 1 << 4
-"""Loop iterations between two yields, and where each access is looked into: looking costs more than a turn then.
-Powers of 2."""
+YIELD_EVERY, VAIN_YIELD_EVERY, EXACT_YIELD_EVERY = 1 << 12, 1 << 4, 1 << 4
+"""Loop iterations between two yields; once all blocks have waited in vain, which more of them do not change; and where
+each access is looked into: looking costs more than a turn then. Powers of 2."""
 CLOCK_STEP = 37
 """Cycles between two readings of the clock. A prime: programs compare what has gone by with round numbers, and on a GPU
 they never meet one exactly."""

@@ -106,6 +106,7 @@ class Masked(Translator):
     def _block(self, block: Block, entry: bool) -> None:
         self.start_block(block)
         self.label(self.label_of(block))
+        self.note_leaving(block)
         if entry:
             self._try_full(block)
         if not self.unit.options.parted:

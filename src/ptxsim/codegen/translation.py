@@ -22,6 +22,7 @@ from ptxsim.analysis.effects import (
     has_memory_fences,
     in_clusters,
     may_reach_parameters,
+    memory_spins,
     optimistic_loads,
     pointer_roots,
     read_roots,
@@ -32,6 +33,7 @@ from ptxsim.analysis.effects import (
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.analysis.sums import early_uses, unfenced_products
+from ptxsim.analysis.waiting import left_to, pure_waits
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     asynchronous,
     convert,
@@ -197,7 +199,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         raise KernelTooLarge(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
-    clusters = in_clusters(kernel)
+    clusters, pure = in_clusters(kernel), pure_waits(kernel)
     grids = find_products(kernel, partial(_word_offsets, analysis), lambda name: not analysis.of(name).known)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     roots = pointer_roots(kernel)
@@ -211,7 +213,7 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         shared_granule_log2=granule_log2(kernel, frozenset({"shared", "cluster", "generic"})),
         fences=has_memory_fences(kernel), named=_is_named(kernel),
         partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
-        spin_heads=spin_heads(kernel),
+        spin_heads=spin_heads(kernel), spins=memory_spins(kernel), pure_waits=pure, left_to=left_to(kernel, pure),
         optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel), copied=copied_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,

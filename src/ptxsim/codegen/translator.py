@@ -444,13 +444,17 @@ class Translator(Builder):
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
         if self.unit.spin_heads:
-            waits_surely = self.unit.meets_grid  # a grid's barrier opens only when others have had their turns
-            every = L.EXACT_YIELD_EVERY if self.unit.options.exact or waits_surely else L.YIELD_EVERY
-            due = self.icmp("eq", self.and_const(left, every - 1), self.like(left, 0))
+            patience = self.load("i64", self.offset(WORKER, L.field("patience")))
+            due = self.icmp("eq", self.and_(left, patience), self.like(left, 0))
             with self.if_(due, likely=False):
                 self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
         with self.leaving(lambda: self.icmp("slt", left, self.like(left, 0)), "spent"):
             self.fault(L.FAULT_BUDGET, line)
+
+    def note_leaving(self, block: Block) -> None:
+        """Somebody who waited in a loop may have found there what he waited for."""
+        if block.index in self.unit.left_to:
+            self.store(constant("i32", 1), self.offset(WORKER, L.field("changed")))
 
     @contextmanager
     def yielding(self) -> Iterator[None]:

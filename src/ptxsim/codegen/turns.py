@@ -6,11 +6,13 @@ import ctypes
 from collections.abc import Callable
 
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.emit import WORKER, Helper, IRValue, i32, i64, report, tell_async
+from ptxsim.codegen.emit import NULL, WORKER, Helper, IRValue, i32, i64, report, tell_async
 from ptxsim.codegen.unit import Unit, thread_count
 
 PATIENCE = 2
 """Turns of all resident blocks in vain, after which the next block is let in: one of these may be waiting for it."""
+_LONG_VAIN = 64
+"""The same where blocks come to barriers of their own meanwhile."""
 _MOST_AGAIN = 64
 """How often warpgroups of a block go on in a round while other warps wait."""
 _C = L.ContextLayout
@@ -34,6 +36,7 @@ class Turns:
         self.blocks = b.resize(b.cluster_blocks(), "i64")
         self.wanted = b.variable("i64", b.worker("wanted", "i64"))
         """how many are to be resident, as long as there are enough"""
+        set_patience(b, unit.yield_every)
 
     def record(self, k: IRValue, name: str = "") -> IRValue:
         start = self.b.mul(k, i64(ctypes.sizeof(L.Resident)))
@@ -137,17 +140,34 @@ class Turns:
         b.store(b.worker("time", "i32"), b.offset(WORKER, L.field("local_time")))
         self._copy(self.record(k), WORKER)
         came = b.icmp("ne", b.worker("came_further", "i32"), i32(0))
+        with b.if_(came):
+            set_patience(b, self.unit.yield_every)
         vain = b.select(came, i64(0), b.add_const(b.load("i64", self.vain), 1))
         b.store(vain, self.vain)
-        active = b.load("i64", self.active)
+        active, places = b.load("i64", self.active), self.places
+        more = b.icmp("ult", b.load("i64", self.following), self.last)
+        more = b.and_(more, b.icmp("ule", b.add(active, self.blocks), places))
         with b.if_(b.icmp("ugt", vain, b.mul(active, i64(PATIENCE))), likely=False):
             b.store(i64(0), self.vain)
-            more = b.icmp("ult", b.load("i64", self.following), self.last)
-            fits = b.icmp("ule", b.add(active, self.blocks), self.places)
-            with b.if_(b.and_(more, fits)):
-                b.store(b.add(active, self.blocks), self.wanted)
-            with b.if_(b.not_(b.and_(more, fits))):
+            set_patience(b, min(L.VAIN_YIELD_EVERY, self.unit.yield_every))
+            with b.if_(more):
+                self._want_more(active)
+            with b.if_(b.not_(more)):
                 b.store(i32(1), b.offset(WORKER, L.field("give_up")))
+        if not self.unit.spins:
+            return
+        b.store(b.load("i64", self.at), b.offset(WORKER, L.field("whose_turn")))
+        look_for_stall(b, unit=self.unit, holds=b.not_(more))
+        is_long = b.icmp("ugt", b.worker("pauses", "i64"), b.mul(active, i64(_LONG_VAIN)))
+        with b.if_(b.and_(more, is_long), likely=False):
+            self._want_more(active)
+            reset_looks(b)
+
+    def _want_more(self, active: IRValue) -> None:
+        """Lets in as many blocks as there are, or as fit: one after the other would take too many turns in vain."""
+        b = self.b
+        twice = b.intrinsic("umin", b.mul(active, i64(2)), self.places)
+        b.store(b.intrinsic("umax", twice, b.add(active, self.blocks)), self.wanted)
 
     def _end(self, k: IRValue) -> None:
         b = self.b
@@ -160,6 +180,44 @@ class Turns:
         b.increment(self.record(start, "members"), i32(-1))
         b.store(b.add_const(b.load("i64", self.active), -1), self.active)
         b.store(i64(0), self.vain)
+        set_patience(b, self.unit.yield_every)
+        reset_looks(b)
+
+
+def set_patience(b: Helper, every: int) -> None:
+    """A thread that may wait for another gives way after so many iterations, a power of 2."""
+    b.store(i64(every - 1), b.offset(WORKER, L.field("patience")))
+
+
+def reset_looks(b: Helper) -> None:
+    """Something has changed that `on_stall` does not see: what it saw before counts no more."""
+    for name in ("pauses", "next_look"):
+        b.store(i64(0), b.offset(WORKER, L.field(name)))
+    b.increment(b.offset(WORKER, L.field("resets")), i64(1))
+    note_change(b)
+
+
+def note_change(b: Helper) -> None:
+    """Threads that waited may go on."""
+    b.store(i32(1), b.offset(WORKER, L.field("changed")))
+
+
+def look_for_stall(b: Helper, unit: Unit, holds: IRValue | None = None) -> None:
+    """Somebody has given way: lets the worker see now and then whether anything can change any more (`run.stalls`).
+
+    With a condition, only where that holds. A block that runs alone waits in vain after some rounds of its warps.
+    """
+    pauses = b.add_const(b.worker("pauses", "i64"), 1)
+    b.store(pauses, b.offset(WORKER, L.field("pauses")))
+    if not unit.in_turns:
+        with b.if_(b.icmp("ugt", pauses, i64(PATIENCE))):
+            set_patience(b, min(L.VAIN_YIELD_EVERY, unit.yield_every))
+    due = b.icmp("uge", pauses, b.worker("next_look", "i64"))
+    with b.if_(due if holds is None else b.and_(due, holds), likely=False):
+        listener = b.load("ptr", b.offset(WORKER, L.field("on_stall")))
+        b.emit(f"call void {listener.text}(i32 0, i32 0, {pauses}, {NULL})")
+        with b.if_(b.icmp("ne", b.worker("fault", "i32"), i32(0)), likely=False):
+            b.leave()
 
 
 def whose_turn(b: Helper, unit: Unit, position: IRValue) -> IRValue:

@@ -151,6 +151,12 @@ class Unit:
     """whether barriers have names or counts, so that only some warps may wait for each other"""
     spin_heads: frozenset[int] = frozenset()
     """heads of loops that may wait for another thread"""
+    spins: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """those of them in which threads look at memory and at no barrier object, and their blocks"""
+    pure_waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """those that are left only when memory changes (`analysis.waiting`)"""
+    left_to: frozenset[int] = frozenset()
+    """blocks to which they lead"""
     waits: frozenset[int] = frozenset()
     """identities of loads whose value only decides where the kernel goes on"""
     copied: Mapping[int, int] = field(default_factory=dict)
@@ -242,6 +248,12 @@ class Unit:
         """Whether the kernel calls printf."""
         calls = (i for b in self.kernel.blocks for i in b.instructions if i.opcode == "call")
         return any(isinstance(o, Symbol) and o.name == "vprintf" for i in calls for o in i.operands)
+
+    @property
+    def yield_every(self) -> int:
+        """Loop iterations after which a thread that may wait for another gives way."""
+        waits_surely = self.meets_grid  # a grid's barrier opens only when others have had their turns
+        return L.EXACT_YIELD_EVERY if self.options.exact or waits_surely else L.YIELD_EVERY
 
     @property
     def copy_checks(self) -> int:

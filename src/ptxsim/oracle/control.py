@@ -137,5 +137,6 @@ def _print(lanes: ActiveLanes, row: int, lane: int, text: int, arguments: int) -
     if pattern is BAD_STRING:
         return NO_TEXT
     made = formatted(pattern, argument, lambda address, most: _string_at(lanes, row, lane, address, most))
-    lanes.launch.printed.append(made.text)
+    number = lanes.state.number_of_row[lanes.row_numbers[row, 0], 0]
+    lanes.launch.printed.append((int(number), made.text))
     return made.arguments

@@ -116,7 +116,8 @@ class Blocks:
     counts: Counts
     shared_requests: dict[int, tuple[SharedRequest, ...]]
     """what the machine code asks for in place of shared loads"""
-    printed: list[str] = field(default_factory=list)
+    printed: list[tuple[int, str]] = field(default_factory=list)
+    """the linear index of a block, and what it has printed"""
     clock: int = 0
     """instructions executed so far, which is what the clock registers show"""
     runs: defaultdict[int, np.ndarray] = field(default_factory=lambda: defaultdict(lambda: np.zeros(2, int)))
@@ -180,6 +181,8 @@ class ThreadState:
         self.block_of_row = np.repeat(np.arange(len(blocks)), self.warps)[:, None]
         block = np.array(blocks)[self.block_of_row]
         x, y, _ = launch.terms.grid
+        self.number_of_row = block
+        """linear index of each row's block, shape (rows, 1)"""
         self.block = (block % x, block // x % y, block // (x * y))
         self.registers: dict[str, np.ndarray] = {
             n: np.zeros(self.shape, register_dtype(t)) for n, t in launch.kernel.registers.items()

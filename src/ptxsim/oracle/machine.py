@@ -7,19 +7,23 @@ on order (atomics, fences, printf), blocks run one after the other and each warp
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from ptxsim.analysis.effects import memory_spins
 from ptxsim.analysis.merging import shared_requests
-from ptxsim.errors import KernelDeadlock, SimulationError, StepLimitExceeded
+from ptxsim.errors import EndlessWait, KernelDeadlock, SimulationError, StepLimitExceeded
 from ptxsim.limits import WARP
 from ptxsim.memory import Memory
 from ptxsim.module import Parameters, Shape, SimKernel
 from ptxsim.oracle.counters import Counts
 from ptxsim.oracle.lanes import TURNS, ActiveLanes, Blocks, ThreadState, first_of, handler_of
+from ptxsim.oracle.stall import Stall
 from ptxsim.record import Terms
 from ptxsim.syntax.program import (
     Barrier,
@@ -42,6 +46,10 @@ _FAR = 1 << 40
 MOST_FAILED_WAITS = 10_000
 MAX_ROWS = 64
 """Most warps that run side by side."""
+MAX_RESIDENT, MAX_WAITING = 264, 1024
+"""Most blocks that are there where they may wait for each other, and most warps of theirs."""
+_PATIENCE, _NO_PATIENCE = 100, 8
+"""Turns of a loop after which a thread that may wait for another gives way: at first, and once all have waited."""
 _REDUCTIONS: dict[str, Callable[..., Any]] = {"popc": np.sum, "and": np.all, "or": np.any}
 """Those of bar.red."""
 Watch = Callable[[ActiveLanes, Instruction], None]
@@ -88,17 +96,20 @@ def _run(
     launch = Blocks(kernel.body, terms, memory, addresses, counts, requests)
     in_order = depends_on_order(kernel.body)
     cluster = math.prod(terms.cluster)
-    together = 1 if in_order or step_limit is not None else max(1, MAX_ROWS // terms.warps // cluster)
+    spins = memory_spins(kernel.body) if in_order else {}
+    most = min(MAX_RESIDENT, MAX_WAITING // terms.warps) if spins else 1 if in_order else MAX_ROWS // terms.warps
+    together = 1 if step_limit is not None else max(1, most // cluster)
     together *= cluster
     blocks = _by_cluster(terms, blocks)
     with np.errstate(all="ignore"):
         for first in range(0, len(blocks), together):
             side_by_side = blocks[first : first + together]
-            _Scheduler(launch, side_by_side, one_by_one=in_order, step_limit=step_limit, watch=watch).run()
+            _Scheduler(launch, side_by_side, one_by_one=in_order, spins=spins, step_limit=step_limit, watch=watch).run()
     launch.count_instructions()
     counts.totals["blocks"] += len(blocks)
     lines = {line: dict(names) for line, names in sorted(counts.lines.items())}
-    return OracleResult(dict(counts.totals), lines, "".join(launch.printed))
+    printed = "".join(text for _, text in sorted(launch.printed, key=itemgetter(0)))
+    return OracleResult(dict(counts.totals), lines, printed)
 
 
 def _by_cluster(terms: Terms, blocks: Sequence[int]) -> Sequence[int]:
@@ -277,14 +288,19 @@ class _Scheduler:
     """Some thread blocks on their way through the kernel, side by side."""
 
     def __init__(
-        self, launch: Blocks, blocks: Sequence[int], *, one_by_one: bool, step_limit: int | None, watch: Watch | None
-    ) -> None:
+        self, launch: Blocks, blocks: Sequence[int], *, one_by_one: bool, spins: Mapping[int, Collection[int]],
+        step_limit: int | None, watch: Watch | None,
+    ) -> None:  # fmt: skip
         self.launch = launch
         self.watch = watch
         self.kernel = launch.kernel
         self.state = ThreadState(launch, blocks)
         self.steps_left = step_limit if step_limit is not None else -1
         self.one_by_one = one_by_one
+        self.spins = spins
+        self.stall = Stall(self.state, self.spins)
+        self.passes: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (-1, 0))
+        """row -> in which loop of `spins` it is, by its head, and how often it has gone back there"""
 
     def run(self) -> None:
         state = self.state
@@ -329,8 +345,30 @@ class _Scheduler:
 
     def move_on(self, block: Block, lanes: ActiveLanes) -> None:
         """Gives the active lanes their next block."""
+        pc = self.state.pc[lanes.rows]
+        self.go_on(block, lanes, pc)
+        if self.spins:
+            self.give_way(block, lanes, pc)
+            self.stall.note_leaving(block, pc[lanes.mask])
+
+    def give_way(self, block: Block, lanes: ActiveLanes, pc: np.ndarray) -> None:
+        """Lanes that have gone back to look for what others do for long let those run first."""
+        row = int(lanes.row_numbers[0, 0])
+        if block.index not in self.spins.get(self.passes[row][0], ()):
+            self.passes[row] = -1, 0
+        back = lanes.mask & (pc <= block.index) & np.isin(pc, [*self.spins]) & ~self.state.done[lanes.rows]
+        if not back.any():
+            return
+        head, passes = self.passes[row]
+        passes = passes + 1 if head == pc[back][0] else 0
+        if passes >= (_NO_PATIENCE if self.stall.seen else _PATIENCE):
+            self.state.gives_way[lanes.rows] |= back
+            passes = 0
+        self.passes[row] = int(pc[back][0]), passes
+
+    def go_on(self, block: Block, lanes: ActiveLanes, pc: np.ndarray) -> None:
+        """Writes the active lanes' next block to `pc`."""
         state, mask = self.state, lanes.mask
-        pc = state.pc[lanes.rows]
         match block.terminator:
             case Jump(target):
                 pc[mask] = target
@@ -384,11 +422,25 @@ class _Scheduler:
         state.waits_for[rows][mask] = i
 
     def wake(self) -> None:
-        """Nobody can go on: those that gave way look again, or the barriers open at which all have come."""
+        """Nobody can go on: the barriers open at which all have come, or those that gave way look again."""
         state = self.state
-        if not state.gives_way.any():
-            self.release_barriers()
+        if self.release_barriers():
+            self.stall.changed = True
             return
+        if not state.gives_way.any():
+            row, lane = np.argwhere(state.waits_at != NOT_WAITING)[0]
+            i = state.waits_for[row, lane]
+            raise SimulationError(
+                f"{state.place(row, lane)} waits forever at a barrier", line=i.source.line if i else 0
+            )
+        if (found := self.stall.repeats(self.passes)) is not None:
+            row, lane, head = found
+            back = (b.index for b in self.kernel.blocks if head <= b.index and head in b.successors)
+            line = next((line for line in map(self.line_of, back) if line), 0)
+            raise EndlessWait(
+                f"deadlock: {state.place(row, lane)} waits in this loop for ever, and no thread that is left will "
+                "change what it looks at", line=line, is_certain=True,
+            )  # fmt: skip
         if state.failed_waits > MOST_FAILED_WAITS:
             row, lane = np.argwhere(state.gives_way)[0]
             line = self.line_of(int(state.pc[row, lane]))
@@ -411,8 +463,11 @@ class _Scheduler:
             state.waits_at[free] = NOT_WAITING
         return opened
 
-    def release_barriers(self) -> None:
-        """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere."""
+    def release_barriers(self) -> bool:
+        """Opens every block barrier at which all expected threads wait; an exited thread is expected nowhere.
+
+        Whether there was one.
+        """
         state = self.state
         opened = self.release_cluster_barriers()
         for block in np.unique(state.block_of_row):
@@ -426,12 +481,7 @@ class _Scheduler:
                     opened = True
                     del state.arrivals[int(block), int(number)]
                     self.open(members)
-        if not opened:
-            row, lane = np.argwhere(state.waits_at != NOT_WAITING)[0]
-            i = state.waits_for[row, lane]
-            raise SimulationError(
-                f"{state.place(row, lane)} waits forever at a barrier", line=i.source.line if i else 0
-            )
+        return opened
 
     def open(self, members: np.ndarray) -> None:
         """Lets the threads of a barrier go on; threads at a bar.red get the reduction of what all brought."""

@@ -8,14 +8,15 @@ from typing import Any, Protocol
 
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
-from ptxsim.errors import KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
+from ptxsim.errors import EndlessWait, KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
 from ptxsim.kernel.calls import STACK_BYTES
 from ptxsim.limits import WARP
 from ptxsim.record import Terms
-from ptxsim.run.hazards import Reporter
+from ptxsim.run.hazards import Reporter, unravel
 from ptxsim.run.loops import calls_at, endless_line, executions, loops_of, never_ends
 from ptxsim.run.printing import string_at
+from ptxsim.run.stalls import Look, Waiting
 from ptxsim.run.textures import complaint
 from ptxsim.run.worker import HostWorker, LaunchSetup
 
@@ -68,6 +69,8 @@ def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
     block = f"block {tuple(fault.ctaid)}"
     if fault.fault == L.FAULT_BUDGET:
         raise _spent(launch, workers, failed, block)
+    if fault.fault == L.FAULT_STALL:
+        raise _stalled(launch, workers, failed)
     if fault.fault == L.FAULT_PRINT:
         limit = launch.setup.manner.print_limit
         raise PrintLimitExceeded(f"{block} printed more than the limit of {limit:,} bytes", **where)
@@ -98,7 +101,7 @@ def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block:
     spent_at = int(fault.fault_site)
     is_certain = never_ends(launch.unit.kernel.blocks, spent_at)
     where: dict[str, Any] = {"file": launch.file, "counted": totals, "is_certain": is_certain}
-    if fault.started < setup.block_budget:
+    if fault.share < setup.block_budget or launch.unit.in_turns:  # where blocks take turns, they share the launch's
         loops = loops_of(launch.unit.kernel.blocks)
         waits = any(loop.head in launch.unit.spin_heads and spent_at in loop.lines for loop in loops)
         return StepLimitExceeded(
@@ -115,6 +118,60 @@ def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block:
         next_step=_WAITING if launch.unit.spin_heads else _ENDLESS,
         line=line, calls=calls_at(launch.unit.kernel.blocks, line), **where,
     )  # fmt: skip
+
+
+def _stalled(launch: Launch, workers: list[HostWorker], failed: HostWorker) -> EndlessWait:
+    """The error for threads that look for what nobody is left to do."""
+    found = failed.stalls.found if failed.stalls is not None else None
+    assert found is not None
+    unit, memory = launch.unit, launch.setup.memory
+    reporter = Reporter(unit, memory, launch.terms.grid, launch.file)
+    totals = Counter(launch.counted(workers)[1])
+    del totals["blocks"]
+    who = f"thread {reporter.thread(found.warp, found.lane)} of block {unravel(found.block, launch.terms.grid)}"
+    others = [
+        f"{count:,} other warp{'s' * (count > 1)} {what}{'s' * (count == 1)} {where}"
+        for count, what, where in (
+            (found.in_loops, "look", "in a loop, too"), (found.at_barriers, "wait", "at a barrier"),
+        ) if count
+    ]  # fmt: skip
+    return EndlessWait(
+        f"deadlock: {who} waits in this loop for ever: {_looked_at(found, reporter, launch)}"
+        f"{''.join(f'; {told}' for told in others)}",
+        next_step=_NOBODY, file=launch.file, line=found.line, calls=calls_at(unit.kernel.blocks, found.line),
+        counted=totals, is_certain=True,
+    )  # fmt: skip
+
+
+def _looked_at(found: Waiting, reporter: Reporter, launch: Launch) -> str:
+    """What a thread looks at, and that nobody will change it."""
+    look = found.look
+    nobody = "and no thread that is left will change what it finds there"
+    if look is None:
+        return "no thread that is left will change what it looks at"
+    does = "reads" if look.reads else "updates"
+    if look.address is None:
+        return f"it {does} {_array_of(look, launch)}, {nobody}"
+    if look.space == "shared" or look.address >> 56 == L.SHARED_WINDOW >> 56:
+        offset = look.address & (1 << L.CLUSTER_WINDOW_SHIFT) - 1
+        return f"it {does} {reporter.shared_array(offset)} at byte {offset} of shared memory, {nobody}"
+    workspace = launch.setup.workspace
+    if workspace is not None and workspace.address <= look.address < workspace.end:
+        return "it is at a barrier of the grid, grid.sync(), to which some block does not come"
+    array, offset = reporter.locate(look.address, "global")
+    return f"it {does} {array} at byte {offset}, {nobody}"
+
+
+def _array_of(look: Look, launch: Launch) -> str:
+    """The array at which a thread looks, or else the space."""
+    if look.space == "shared" or look.root == "shared":
+        return "shared memory"
+    if look.root.startswith("param+"):
+        at = int(look.root.removeprefix("param+"))
+        found = launch.setup.memory.find(int.from_bytes(launch.terms.params[at : at + 8], "little"))
+        if found is not None and found.name:
+            return found.name
+    return "global memory"
 
 
 def _deadlock(launch: Launch, failed: HostWorker, block: str, where: dict[str, Any]) -> KernelDeadlock:

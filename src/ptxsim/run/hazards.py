@@ -86,7 +86,7 @@ class Reporter:
         if record.kind in (L.OUT_OF_BOUNDS, L.MISALIGNED, L.RACE) or (record.kind in _PAIRS and not in_shared):
             if space == "shared":  # what a bulk copy does there, it does in global memory the other way round
                 access, space = "read" if access == "write" else "write", "global"
-            array, offset = self._locate(record.address, space)
+            array, offset = self.locate(record.address, space)
         else:
             space = "shared" if record.kind in _ASYNC else space
             array, offset = _SPACES.get(space, space), ctypes.c_int64(record.address).value
@@ -208,7 +208,7 @@ class Reporter:
     def thread(self, warp: int, lane: int) -> Triple:
         return unravel(warp * WARP + lane, self.unit.block)
 
-    def _locate(self, address: int, space: str) -> tuple[str, int]:
+    def locate(self, address: int, space: str) -> tuple[str, int]:
         """(array, byte offset) of a global or constant address: the array that holds it or the nearest one."""
         found = self._nearest(address, space)
         if found is None:

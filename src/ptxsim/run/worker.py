@@ -6,6 +6,7 @@ import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ from ptxsim.run.hazards import note
 from ptxsim.run.heap import HeapView
 from ptxsim.run.ordering import LISTENER, HappensBefore, Signals
 from ptxsim.run.printing import Print, Printer
+from ptxsim.run.stalls import Places, Stalls
 from ptxsim.run.textures import records
 
 _APART = 128
@@ -108,6 +110,7 @@ class HostWorker:
             self._follow()
         self.heap = self._heap_view(shadows)
         self._kind = _kind(setup)
+        self.stalls = self._stalls()
         self._addresses = ctypes.addressof(s), self.contexts.ctypes.data
         self._small_at = self._small.ctypes.data
         _at_work[self._addresses[0]] = self
@@ -162,6 +165,8 @@ class HostWorker:
         if len(self.wide_headers):
             self.wide_headers.fill(0)
         self.printed.clear()
+        if self.stalls is not None:
+            self.stalls.begin()
         self._take_up(shadows)
         return True
 
@@ -205,6 +210,15 @@ class HostWorker:
                 note(s, self.hazards, self.seen, record)
 
         return Printer(self.struct, unit, self.setup.memory, wrong, self._fail)
+
+    def _stalls(self) -> Stalls | None:
+        """What sees whether threads wait for ever, where some look at memory in a loop."""
+        unit = self.setup.code.translation.unit
+        if not unit.spins:
+            return None
+        rows, strides = self._rows(np.uint32), (self.shared_stride, self.pending_bytes)
+        places = Places(rows, self.shared, strides[0], self.pending, strides[1], partial(_written, self))
+        return Stalls(self.struct, unit, self.residents, places, self._fail)
 
     def _fail(self, error: BaseException) -> None:
         """Ends the launch with an exception that must not escape into machine code."""
@@ -409,6 +423,15 @@ def _first_masked(context: int, worker: int) -> int:
 
 
 _FIRST_MASKED_AT = ctypes.cast(_first_masked, ctypes.c_void_p).value
+
+
+def _written(worker: HostWorker) -> list[np.ndarray]:
+    """All memory of the launch at hand that its blocks may write."""
+    setup = worker.setup
+    found = {a.address: a for a in setup.binding.written}
+    found |= {a.address: a for a in (setup.workspace, setup.memory.heap_memory) if a is not None}
+    own = [setup.binding.params] if setup.code.translation.unit.own_parameters else []
+    return [*(a.view() for a in found.values()), *own]
 
 
 def _kind(setup: LaunchSetup) -> tuple[object, ...]:
