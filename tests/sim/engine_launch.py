@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ptxsim import LaunchRecord, Memory, parse
+from ptxsim import LaunchRecord, Memory
 from ptxsim.memory import Allocation
+
+from .parsed import module
 
 
 @dataclass
@@ -25,7 +27,7 @@ class Outcome:
 
 def launch(ptx: str, name: str, grid: Any, block: Any, *arguments: Any, **options: Any) -> Outcome:
     """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
-    kernel, memory = parse(ptx).kernel(name), Memory()
+    kernel, memory = module(ptx).kernel(name), Memory()
     parameters = b""
     allocations: list[tuple[Allocation, np.ndarray]] = []
     for parameter, argument in zip(kernel.params, arguments, strict=True):

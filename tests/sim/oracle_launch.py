@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim import Memory, parse
+from ptxsim import Memory
 from ptxsim.oracle import OracleResult, run
+
+from .parsed import module
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Outcome:
 
 def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
     """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
-    kernel, memory = parse(ptx).kernel(name), Memory()
+    kernel, memory = module(ptx).kernel(name), Memory()
     block_of_parameters, allocations = b"", []
     for parameter, argument in zip(kernel.params, arguments, strict=True):
         if isinstance(argument, np.ndarray):

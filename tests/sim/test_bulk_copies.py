@@ -32,7 +32,7 @@ def kernel(copies: str, *, maps: int = 1, together: str = ""):
 .address_size 64
 .visible .entry k({", ".join(params)})
 {{
-    .reg .b32 %r<16>, %c<8>;
+    .reg .b32 %r<16>, %c<8>, %v<4>;
     .reg .b16 %h<4>;
     .reg .b64 %rd<12>;
     .reg .pred %p<4>;
@@ -44,14 +44,14 @@ def kernel(copies: str, *, maps: int = 1, together: str = ""):
     mov.u32 %r2, box;
     mov.u32 %r3, full;
     setp.ne.u32 %p1, %r1, 0;
-    shl.b32 %r4, %r1, 2;
+    shl.b32 %r4, %r1, 4;
 FILL:
     cvt.u64.u32 %rd3, %r4;
     add.u64 %rd4, %rd1, %rd3;
-    ld.global.b32 %r5, [%rd4];
+    ld.global.v4.b32 {{%v0, %v1, %v2, %v3}}, [%rd4];
     add.u32 %r6, %r2, %r4;
-    st.shared.b32 [%r6], %r5;
-    add.u32 %r4, %r4, 128;
+    st.shared.v4.b32 [%r6], {{%v0, %v1, %v2, %v3}};
+    add.u32 %r4, %r4, 512;
     setp.lt.u32 %p2, %r4, {SHARED};
     @%p2 bra FILL;
     fence.proxy.async.shared::cta;
@@ -64,14 +64,14 @@ FILL:
     {copies}
 DONE:
     bar.sync 0;
-    shl.b32 %r4, %r1, 2;
+    shl.b32 %r4, %r1, 4;
 BACK:
     cvt.u64.u32 %rd3, %r4;
     add.u64 %rd4, %rd1, %rd3;
     add.u32 %r6, %r2, %r4;
-    ld.shared.b32 %r5, [%r6];
-    st.global.b32 [%rd4], %r5;
-    add.u32 %r4, %r4, 128;
+    ld.shared.v4.b32 {{%v0, %v1, %v2, %v3}}, [%r6];
+    st.global.v4.b32 [%rd4], {{%v0, %v1, %v2, %v3}};
+    add.u32 %r4, %r4, 512;
     setp.lt.u32 %p2, %r4, {SHARED};
     @%p2 bra BACK;
     ret;

@@ -31,7 +31,7 @@ def golden(name: str, dialect: str, **options):
 @pytest.mark.parametrize("options", [{}, {"parted": True}, {"check": False, "count": False}], ids=lambda o: "-".join(o))
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", golden_kernels.LAUNCHES)
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(10)
 def test_golden_kernel_equals_silicon(name, dialect, options, recorded):
     case = golden_kernels.LAUNCHES[name]
     if name == "trigonometry" and "madc" not in INSTRUCTIONS:
@@ -63,7 +63,7 @@ def test_printf(dialect):
 @pytest.mark.parametrize("options", [{}, {"threads": 1}, {"parted": True}], ids=lambda o: "-".join(o) or "default")
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("name", PROBES["kernels"])
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(6)
 def test_probe_counts_what_the_gpu_counted(name, dialect, options):
     probe = PROBES["kernels"][name]
     ptx = (DATA / f"probes.{dialect}.ptx").read_text()

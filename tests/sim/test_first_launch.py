@@ -45,6 +45,7 @@ def test_no_kernel_is_left_out():
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.thinned(3)
 def test_the_first_tier_is_mostly_data(kernel: LongKernel):
     """Most of what a long kernel does is records; blocks of nothing else share one piece of code."""
     body = parse(_ptx(kernel.source, f"{kernel.name}.cu")).kernel(kernel.name).body

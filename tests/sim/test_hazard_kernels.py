@@ -44,13 +44,13 @@ def test_there_are_thirty_of_each():
 
 
 @pytest.mark.parametrize("path", CORRECT, ids=lambda p: p.stem)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_correct_kernel_is_left_alone(path):
     assert not [f"line {h.line}: {h.message}" for h in run(path).record.hazards]
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda p: p.stem)
-@pytest.mark.thinned(3)
+@pytest.mark.thinned(5)
 def test_wrong_kernel_is_named(path):
     expected = marks(path)
     kinds = {kind for kind, _ in expected}

@@ -100,9 +100,9 @@ generated: set[tuple[str, str]] = set()
 
 @pytest.mark.parametrize("target", ["macOS on ARM", "AVX-512"], indirect=True)
 @pytest.mark.parametrize("step", REFERENCES, ids=lambda step: step.name)
-@pytest.mark.thinned(6)
+@pytest.mark.thinned(12)
 def test_each_instruction_of_references_becomes_machine_code(step, target):
-    """One by one, as they run first: quick enough for one reference in six, drawn from all labs, in each run."""
+    """One by one, as they run first: quick enough for one reference in twelve, drawn from all labs, in each run."""
     for made in translations(step, Options(parted=True, outlined=True), wide=target == "AVX-512"):
         assert made.unit.library
         for name, ir in made.unit.library.items():
