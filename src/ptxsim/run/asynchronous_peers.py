@@ -6,24 +6,63 @@ warp, who read it. Two accesses that conflict have to be ordered, and one of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ptxsim.codegen import layout as L
+from ptxsim.codegen.unit import Unit
 from ptxsim.limits import WARP
-from ptxsim.run.asynchronous_state import WORD_LOG2, Granules, Offsets, Visit, Work, numbers_in, targets
+from ptxsim.run.asynchronous_log import Told
+from ptxsim.run.asynchronous_state import (
+    WORD_LOG2,
+    Cluster,
+    Granules,
+    Offsets,
+    Resident,
+    Visit,
+    Work,
+    numbers_in,
+    targets,
+)
 from ptxsim.run.operands import GRANULE_LOG2
-
-if TYPE_CHECKING:
-    from ptxsim.run.asynchronous import Follower
 
 _ALL_LANES = np.arange(WARP)
 
 
+class Follower(Protocol):
+    """Who knows the order of things (`asynchronous.Follower`)."""
+
+    worker: L.WorkerState
+    unit: Unit
+    warps: int
+    strict: bool
+    cluster: Cluster
+    told: Told
+
+    @property
+    def here(self) -> Resident:
+        """The block of which is told."""
+
+    def own(self, warp: int) -> int:
+        """The clock of what a warp of it does."""
+
+    def over(self, work: Work, warp: int) -> bool:
+        """Whether a warp of it knows that work is over."""
+
+    def use(self, there: Granules, warp: int, offsets: Offsets, lanes: npt.NDArray[np.int64], reader: int) -> None:
+        """Lanes access the shared memory of a block, as `reader`."""
+
+    def hazard(
+        self, kind: int, site: int, warp: int, lane: int, address: int, work: Work | None, state: int = 0,
+        *, block: int | None = None,
+    ) -> None:  # fmt: skip
+        """Notes what is wrong."""
+
+
 class Peers:
-    """The part of a `Follower` that judges this."""
+    """The part of it that judges this."""
 
     def __init__(self, follower: Follower) -> None:
         self.follower = follower
