@@ -86,9 +86,10 @@ not below 4 of them. What takes longer than an instruction that computes stands 
 of shared memory for five and a quarter more for each bank conflict, one of global memory for two and a tenth more for
 each sector, products on tensor cores, asynchronous copies and atomics for more, and a product of a warpgroup, whose
 operands are followed, for 1,024. In a loop that nothing leads out of, no condition, no `return` and no trap, more would
-not help: it is told at 2^21 at the latest, whatever the reference takes. A deadlock of threads that look in loops for what nobody
-is left to do is told as soon as that is certain, after some turns of all blocks. After a check's first endless loop nothing is
-compiled for other constants either: a criterion that needs it says "not judged until the kernel comes to its end".
+not help: it is told at 2^21 at the latest, whatever the reference takes. A deadlock of threads that look in loops for
+what nobody is left to do is told as soon as that is certain, after some turns of all blocks. After a check's first
+endless loop nothing is compiled for other constants either: a criterion that needs it says "not judged until the kernel
+comes to its end".
 
 @ENDLESS@
 
