@@ -45,7 +45,8 @@ def product(source: str = PRODUCT, **parts: str):
     ({"FENCE": FENCE}, 32), ({"FIRST": FENCE}, 32), ({"FENCE": FENCE, "START": "g[t]"}, None),
     ({"FENCE": FENCE, "BETWEEN": "for (int i = 0; i < 4; ++i) d[i] *= 2;"}, 96),
     ({"FENCE": f"if (k == 0) {{ {FENCE} }}"}, 32), ({"FIRST": FENCE, "BETWEEN": "d[2] = 3;"}, 32),
-], ids=["each", "one before all", "loaded", "scaled", "the first time", "constants"])  # fmt: skip
+    ({"FIRST": FENCE, "BETWEEN": "d[2] = threadIdx.x;"}, 32),
+], ids=["each", "one before all", "loaded", "scaled", "the first time", "constants", "computed"])  # fmt: skip
 def test_registers_that_a_fence_orders(source, parts, expected):
     found, o = product(source, **parts)
     assert not found

@@ -7,7 +7,8 @@ nothing: the machine has none where the compiler names a register anew. Whether 
 
 What threads write into registers of sums, or of A, has to be behind them by `wgmma.fence` before a product uses these;
 only from product to product is no fence needed. A compiler moves such writes past a fence, which no source can help.
-So what counts is whether there is a fence at all between the product before and this one.
+So what counts is whether there is a fence at all between the product before and this one; and of writes those that the
+product before holds up: what is loaded, and what is computed of its sums or of that.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ def unfenced_products(kernel: Kernel) -> frozenset[int]:
     if not _has_products(kernel):
         return frozenset()
     fenced: Written = None
-    for k, before in enumerate(_states(kernel, fenced, lambda k, before: _since(kernel, k, before, None), _either)):
-        _since(kernel, k, before, found)
+    sums = _sums(kernel)
+    for k, before in enumerate(_states(kernel, fenced, lambda k, now: _since(kernel, k, now, sums, None), _either)):
+        _since(kernel, k, before, sums, found)
     return frozenset(found)
 
 
@@ -114,7 +116,17 @@ def _either(one: Written, other: Written) -> Written:
     return other if one is None else one if other is None else one | other
 
 
-def _since(kernel: Kernel, k: int, before: Written, found: set[int] | None) -> Written:
+def _sums(kernel: Kernel) -> frozenset[str]:
+    """Registers of sums, by whatever name."""
+    every = [i for block in kernel.blocks for i in block.instructions]
+    names = {name for i in every if _is_product(i) for name in i.written}
+    copies = [(i.read[0], i.written[0]) for i in every if _is_copy(i)]
+    while more := {to for origin, to in copies if origin in names and to not in names}:
+        names |= more
+    return frozenset(names)
+
+
+def _since(kernel: Kernel, k: int, before: Written, sums: frozenset[str], found: set[int] | None) -> Written:
     """What threads have written behind block k; notes the products on the way that use it."""
     now = before
     for i in kernel.blocks[k].instructions:
@@ -126,10 +138,9 @@ def _since(kernel: Kernel, k: int, before: Written, found: set[int] | None) -> W
             now = None
         elif now is not None and _is_copy(i):
             now = now.difference(i.written) | (set(i.written) if i.read[0] in now else frozenset())
-        elif now is not None and i.opcode == "mov" and not i.read:
-            now = now.difference(i.written)  # a constant stands where it is used, whatever the source says
         elif now is not None:
-            now = now.union(i.written)
+            held_up = i.row.accesses != () or not (now | sums).isdisjoint(i.read)
+            now = now.union(i.written) if held_up else now.difference(i.written)
     return now
 
 
