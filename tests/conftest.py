@@ -59,11 +59,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         seen[name] += 1
 
 
+@pytest.fixture(scope="session")
+def _set_aside() -> Iterator[list[nursery.Nursery]]:
+    """The process whose forks are checks, where a module has asked for it and the one at hand has not."""
+    kept: list[nursery.Nursery] = []
+    yield kept
+    for one in kept:
+        one.close()
+
+
 @pytest.fixture(scope="module")
-def forked_checks() -> Iterator[None]:
-    """Checks of this module's tests are forks of one process that has loaded what they need, as a class's are."""
-    with nursery.opened():
-        yield
+def forked_checks(_set_aside) -> Iterator[None]:
+    """Checks of this module's tests are forks of one process that has loaded what they need, as a class's are.
+
+    Loading takes seconds: the next module that asks finds the same process. In between nobody does.
+    """
+    nursery.take_up(_set_aside)
+    _set_aside.clear()
+    yield
+    _set_aside.extend(nursery.set_aside())
 
 
 @contextmanager

@@ -127,7 +127,8 @@ def test_unknown_cases_are_named():
         find_case("lab00/any")
 
 
-def test_no_right_kernel_is_accused_where_the_only_result_is_near_zero():
+@pytest.mark.parametrize("k", [68, 47, 53])  # sums that cancel: kernels that add up in another order differ there
+@pytest.mark.thinned(3)
+def test_no_right_kernel_is_accused_where_the_only_result_is_near_zero(k):
     case = find_case("lab02/ragged")
-    for k in (47, 53, 68):  # sums that cancel: kernels that add up in another order differ there
-        assert not tried(case, written(case, {"M": 1, "N": 1, "K": k}, "answers")).accused
+    assert not tried(case, written(case, {"M": 1, "N": 1, "K": k}, "answers")).accused

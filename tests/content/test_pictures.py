@@ -20,6 +20,7 @@ SLOW = [name for name, row in names(COURSE).items() if row["show"] in ("timeline
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in names(COURSE)]
 )
+@pytest.mark.thinned(2)
 def test_a_picture_moves_and_is_told(name):
     shown = picture(name)
     assert COURSE.lab(name.split("/")[0]) and len(shown.frames) > 1

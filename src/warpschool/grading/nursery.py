@@ -164,6 +164,18 @@ def close() -> None:
         _open.pop().close()
 
 
+def set_aside() -> list[Nursery]:
+    """What is open, which goes on waiting: checks of this process begin in new interpreters until it is taken up."""
+    kept, _open[:] = _open[:], []
+    return kept
+
+
+def take_up(kept: list[Nursery]) -> None:
+    """Let checks of this process begin in forks of what was set aside; where that is nothing, of a new one."""
+    _open.extend(kept)
+    open_for_good()
+
+
 def is_open(module: str) -> bool:
     """Whether this process has one that would fork for the module."""
     return bool(_open) and module in MODULES
