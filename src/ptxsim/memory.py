@@ -64,6 +64,8 @@ class Memory:
     ) -> None:  # fmt: skip
         self.limit_bytes, self.heap_bytes = limit_bytes, heap_bytes
         self._shared = file is not None
+        self.others_write = False
+        """whether somebody else may write there while a kernel runs"""
         self.heap: DeviceHeap | None = None
         """None until a kernel is launched that allocates"""
         self.heap_memory: Allocation | None = None

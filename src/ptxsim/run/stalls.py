@@ -28,6 +28,7 @@ _FIRST, _MOST_LOOKS = 2, 64
 """Rounds of all resident blocks before the first look; looks at the rounds that follow one which is kept."""
 _VAIN = 3
 """Rounds in which everybody has looked in vain, and nobody does anything else, after which that is so for ever."""
+_FAR = 1 << 20
 _C = L.ContextLayout
 _COPIES = frozenset({"mov", "cvta", "cvt"})
 _MOST_STEPS = 32
@@ -74,6 +75,8 @@ class Places:
     pending_bytes: int
     memory: Callable[[], list[np.ndarray]]
     """all that the kernel may write"""
+    others_write: Callable[[], bool]
+    """whether somebody else may change memory, too: then nothing is certain"""
 
 
 class Stalls:
@@ -100,6 +103,9 @@ class Stalls:
     def hear(self, _kind: int, _warp: int, pauses: int, _data: int | None) -> None:
         """Threads have given way so many times since blocks were let in or have ended."""
         try:
+            if self.places.others_write():
+                self.worker.next_look = pauses + _FAR
+                return
             if self.worker.resets != self.resets:
                 self.begin()
                 self.resets = self.worker.resets

@@ -216,8 +216,11 @@ class HostWorker:
         unit = self.setup.code.translation.unit
         if not unit.spins:
             return None
-        rows, strides = self._rows(np.uint32), (self.shared_stride, self.pending_bytes)
-        places = Places(rows, self.shared, strides[0], self.pending, strides[1], partial(_written, self))
+        memory = self.setup.memory
+        places = Places(
+            self._rows(np.uint32), self.shared, self.shared_stride, self.pending, self.pending_bytes,
+            partial(_written, self), lambda: memory.others_write,
+        )  # fmt: skip
         return Stalls(self.struct, unit, self.residents, places, self._fail)
 
     def _fail(self, error: BaseException) -> None:

@@ -395,6 +395,7 @@ class Session:
         small = function.is_small(asked.grid)  # what is run again before anybody has looked whether it must be
         if not small and (known := self.repeats.outcome(launch, watched)) is not None:
             return known
+        self.memory.others_write = any(p.kind in HOST_VISIBLE for p in self.arena.live.values())
         record = self._kernel(function).launch(
             asked.grid, asked.block, asked.params, self.memory, shared_bytes=asked.shared, check=self.check,
             step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=asked.cluster,

@@ -112,7 +112,7 @@ def test_a_build_is_kept_until_a_file_that_it_read_changes(program, tmp_path, mo
 def test_ctrl_c_ends_a_kernel_that_does_not(program):
     path = program(
         'spin<<<1, 32>>>(); printf("launched\\n"); fflush(stdout); cudaDeviceSynchronize(); return 0;',
-        before="__device__ volatile int stop;\n__global__ void spin() { while (!stop) {} }",
+        before="__device__ volatile int stop, turns;\n__global__ void spin() { while (!stop) ++turns; }",
     )
     build([path])
     run = subprocess.Popen([sys.executable, "-m", "warpschool", "run", path], stdout=subprocess.PIPE,
@@ -123,6 +123,22 @@ def test_ctrl_c_ends_a_kernel_that_does_not(program):
     _, errors = run.communicate(timeout=_HERE_S)
     assert run.returncode == 130 and "Traceback" not in errors, errors
     assert "interrupted in spin()" in errors and re.search(rf"launch 1, at \S*{path.name}:6", errors), errors
+
+
+@needs_tools
+@pytest.mark.parametrize(("flag", "write", "status"), [
+    ("cudaMallocHost(&f, 4)", "*(volatile int*)f = 1; cudaDeviceSynchronize(); cudaFreeHost(f);", 0),
+    ("cudaMalloc(&f, 4)", "", 1),
+])  # fmt: skip
+def test_a_kernel_may_wait_for_the_host_where_both_see_the_flag(program, flag, write, status):
+    path = program(
+        f"int* f; {flag}; cudaMemset(f, 0, 4); spin<<<1, 32>>>(f); sleep(2); {write}\n"
+        'cudaDeviceSynchronize(); printf("over\\n"); return 0;',
+        before="#include <unistd.h>\n__global__ void spin(volatile int* f) { while (!*f) {} }",
+    )
+    run = command("run", path)
+    assert run.returncode == status, run.stderr
+    assert ("deadlock" in run.stderr) == bool(status), run.stderr
 
 
 @needs_tools
