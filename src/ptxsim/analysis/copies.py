@@ -6,7 +6,7 @@ copies by integers, some of which hold such parts alone, behind what is copied b
 
 from __future__ import annotations
 
-from ptxsim.syntax.program import Address, Block, Instruction, Kernel, Register, bytes_of, elements_of, registers_in
+from ptxsim.syntax.program import Address, Block, Instruction, Kernel, bytes_of, elements_of, registers_in
 
 _INTEGERS = frozenset(f"{kind}{bits}" for kind in "bus" for bits in (8, 16, 32, 64)) | {"b128"}
 
@@ -17,7 +17,7 @@ def copied_loads(kernel: Kernel) -> dict[int, int]:
     if not any(_may_copy(i) and i.type in _INTEGERS for i in every):
         return {}
     looked_at = {name for i in every for name in _looked_at(i)}
-    renamed = [(i.written[0], i.read[0]) for i in every if _renames(i)]
+    renamed = [(i.written[0], i.read[0]) for i in every if i.renames]
     while found := {origin for to, origin in renamed if to in looked_at and origin not in looked_at}:
         looked_at |= found
     copying = {id(i) for i in every if _may_copy(i) and looked_at.isdisjoint(i.written)}
@@ -42,13 +42,9 @@ def _place(i: Instruction) -> tuple[str, int, int]:
     return str(where.base), where.offset, where.offset + len(elements_of(to)) * bytes_of(i.type)
 
 
-def _renames(i: Instruction) -> bool:
-    return i.opcode == "mov" and len(i.written) == len(i.read) == 1 and isinstance(i.operands[1], Register)
-
-
 def _looked_at(i: Instruction) -> tuple[str, ...]:
     """Registers whose values decide something: all that it reads, but what it stores or renames."""
-    if _renames(i):
+    if i.renames:
         return ()
     if i.opcode != "st":
         return i.read

@@ -74,7 +74,7 @@ def _order(opcode: str, modifiers: tuple[str, ...]) -> Order:
     return found & ~Order.BLOCKS if not _WITHIN_CLUSTERS.isdisjoint(modifiers) else found
 
 
-_ACQUIRES = frozenset({"acquire", "acq_rel"})
+ACQUIRES = frozenset({"acquire", "acq_rel", "sc"})
 _WITHIN_CLUSTERS = frozenset({"proxy", "mbarrier_init"})
 """Modifiers of fences that order shared memory for asynchronous engines, and nothing between clusters."""
 
@@ -381,14 +381,14 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
     Nor is a value data that only those use whom an atomic before the load has told that it is theirs: the last to
     arrive at a barrier.
     """
-    if not any(map(_may_wait, _instructions(kernel))):
+    if not any(map(may_wait, _instructions(kernel))):
         return frozenset()
     uses, found = _uses(kernel), set[int]()
     looks: dict[tuple[tuple[str, ...], Operand], set[str]] = {}
     others: list[tuple[Instruction, set[str]]] = []
     for number, block in enumerate(kernel.blocks):
         for i in block.instructions:
-            if _may_wait(i):
+            if may_wait(i):
                 names = reached(i.written, lambda name: _derived(kernel, name, uses[name]))
                 predicates = {n for n in names if kernel.registers[n] == "pred"}
                 data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
@@ -411,14 +411,15 @@ def _for_who_acquired(
     if not isinstance(end, Branch):
         return False
     at = next(k for k, i in enumerate(instructions) if i is load)
-    acquires = (i for i in instructions[:at] if i.opcode == "atom" and not _ACQUIRES.isdisjoint(i.modifiers))
+    acquires = (i for i in instructions[:at] if i.opcode == "atom" and not ACQUIRES.isdisjoint(i.modifiers))
     told = reached((n for i in acquires for n in i.written), lambda name: _computed(uses[name]))
     wanted = [k for k in block.successors if not kernel.blocks[k].live_in.isdisjoint(load.written)]
     used_here = any(not set(load.written).isdisjoint(i.read) for i in instructions[at + 1 :])
     return len(wanted) == 1 and not used_here and end.guard.register in told
 
 
-def _may_wait(i: Instruction) -> bool:
+def may_wait(i: Instruction) -> bool:
+    """Whether a load may look for what another thread does meanwhile: volatile and relaxed ones."""
     return i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers)
 
 

@@ -88,7 +88,7 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
             now[_OPEN] = now.get(_OPEN, frozenset()) | {id(i)}
         elif i.opcode == "wgmma" and i.has("commit_group"):
             now.pop(_OPEN, None)
-        elif _is_copy(i):
+        elif i.renames:
             (to,), (origin,) = i.written, i.read
             now.pop(to, None)
             if origin in now:
@@ -107,11 +107,6 @@ def _through(kernel: Kernel, k: int, before: Pending, uses: dict[int, tuple[int,
     return now
 
 
-def _is_copy(i: Instruction) -> bool:
-    """Whether it only gives a register's value another name."""
-    return i.opcode == "mov" and len(i.written) == len(i.read) == 1 and isinstance(i.operands[1], Register)
-
-
 def _either(one: Written, other: Written) -> Written:
     return other if one is None else one if other is None else one | other
 
@@ -120,7 +115,7 @@ def _sums(kernel: Kernel) -> frozenset[str]:
     """Registers of sums, by whatever name."""
     every = [i for block in kernel.blocks for i in block.instructions]
     names = {name for i in every if _is_product(i) for name in i.written}
-    copies = [(i.read[0], i.written[0]) for i in every if _is_copy(i)]
+    copies = [(i.read[0], i.written[0]) for i in every if i.renames]
     while more := {to for origin, to in copies if origin in names and to not in names}:
         names |= more
     return frozenset(names)
@@ -136,7 +131,7 @@ def _since(kernel: Kernel, k: int, before: Written, sums: frozenset[str], found:
             now = frozenset()
         elif i.opcode == "wgmma" and not i.has("commit_group"):
             now = None
-        elif now is not None and _is_copy(i):
+        elif now is not None and i.renames:
             now = now.difference(i.written) | (set(i.written) if i.read[0] in now else frozenset())
         elif now is not None:
             held_up = i.row.accesses != () or not (now | sums).isdisjoint(i.read)

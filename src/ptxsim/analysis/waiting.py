@@ -78,7 +78,7 @@ def _follows_from_memory(blocks: list[Block], head: int, inside: list[Instructio
             continue
         if len(made) > 1 or name in blocks[head].live_in or made[0].guard is not None:
             return False
-        if any(_tells_time(o) for o in made[0].operands):
+        if any(tells_time(o) for o in made[0].operands):
             return False
     return True
 
@@ -87,5 +87,6 @@ def _sources(i: Instruction) -> list[str]:
     return [n for o in i.sources for n in registers_in(o)]
 
 
-def _tells_time(operand: Operand) -> bool:
+def tells_time(operand: Operand) -> bool:
+    """Whether it is a clock."""
     return isinstance(operand, Special) and operand.name.startswith(_TELLS_TIME)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import MemoryAccess, account, report_access, shared_offsets, vector_address
+from ptxsim.codegen.access import MemoryAccess, report_access, shared_offsets, vector_address
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.bulk import copy_in_bulk
 from ptxsim.codegen.emit import CONTEXT, NULL, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.memory import host_addresses

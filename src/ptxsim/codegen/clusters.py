@@ -10,7 +10,6 @@ from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     MemoryAccess,
-    account,
     finish,
     gather_scatter,
     plain_kind,
@@ -18,6 +17,7 @@ from ptxsim.codegen.access import (
     stored_values,
     vector_address,
 )
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.convert import in_own_block
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant, tell_async
 from ptxsim.codegen.shared_memory import shared_base

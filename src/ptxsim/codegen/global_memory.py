@@ -14,7 +14,6 @@ from ptxsim.codegen.access import (
     HALF,
     MemoryAccess,
     Shape,
-    account,
     by_shape,
     either,
     extent,
@@ -30,6 +29,7 @@ from ptxsim.codegen.access import (
     stored_values,
     vector_address,
 )
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, NULL, WARP, WORKER, IRValue, constant, constants
 from ptxsim.codegen.translator import Translator
 from ptxsim.limits import SECTOR_BYTES

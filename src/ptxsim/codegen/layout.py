@@ -341,8 +341,8 @@ UNTOUCHED, IN_FLIGHT = 0xFFFFFFFF, 0xFFFFFFFE
 """Shared memory that nobody has written in this block; that an asynchronous copy is on its way to."""
 STRONG_ACCESS, DATA_ACCESS, VOLATILE_ACCESS, NARROW_ACCESS, BLIND_ACCESS = 4, 8, 16, 32, 64
 """Flags of an access's kind, for the exact shadow: volatile or relaxed, which may race; a load of that kind whose value
-is more than a signal; volatile shared memory; one that is strong within its block alone; an
-atomic whose old value nobody sees."""
+is more than a signal; volatile shared memory; one that is strong within its block alone; an atomic
+whose old value nobody sees."""
 KIND_MASK_BELOW = MANY_WARPS - 1
 """Warp, lane and MANY_LANES of a state."""
 FLYING_STATE = 1 << TIME_SHIFT
@@ -374,13 +374,12 @@ class AsyncEvent(IntEnum):
     (host addresses in `signal_addresses`, bytes announced or come in `lanes`; words: those that end a phase).
     WAITED: lanes have found a phase over. LOAD: a bulk copy into shared memory (site, address, bytes, the object's
     address, swizzle, 1 + where in this block's shared memory it comes from or 0, whether it is a reduction). STORE: one
-    out of it (site, address, bytes, whether it is a box, of which a part may lie outside of its array).
-    COMMIT, WAIT: its groups (how many may be left), or with
-    another word of 1 those of cp.async. ACCESS: lanes access shared memory (site, bytes, kind; offsets
-    in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); FENCE_PRODUCTS: wgmma.fence; COMMIT_PRODUCTS,
-    WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the products that may have written
-    them). PEER: lanes access another block's shared memory (site, bytes, kind; addresses in `lanes`). EXIT: the block
-    has ended.
+    out of it (site, address, bytes, whether it is a box, of which a part may lie outside of its array). COMMIT, WAIT:
+    its groups (how many may be left), or with another word of 1 those of cp.async. ACCESS: lanes access shared memory
+    (site, bytes, kind; offsets in `lanes`). PRODUCT: wgmma.mma_async (site, which, descriptors); FENCE_PRODUCTS:
+    wgmma.fence; COMMIT_PRODUCTS, WAIT_PRODUCTS: its groups. SUMS: registers of sums are used (site, a number for the
+    products that may have written them). PEER: lanes access another block's shared memory (site, bytes, kind; addresses
+    in `lanes`). EXIT: the block has ended.
     """
 
     (

@@ -9,7 +9,6 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.access import (
     MemoryAccess,
     access_of,
-    account,
     elements,
     finish,
     from_window,
@@ -24,6 +23,7 @@ from ptxsim.codegen.access import (
     stored_values,
     vector_address,
 )
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.async_stores import send
 from ptxsim.codegen.clusters import cluster_hosts, general_cluster, report_own, translate_cluster
 from ptxsim.codegen.emit import (

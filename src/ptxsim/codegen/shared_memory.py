@@ -20,7 +20,6 @@ from ptxsim.codegen.access import (
     MemoryAccess,
     Shape,
     access_of,
-    account,
     by_shape,
     extent,
     finish,
@@ -38,6 +37,7 @@ from ptxsim.codegen.access import (
     signal,
     stored_values,
 )
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.emit import ALL_LANES, NULL, WARP, IRValue, constant, constants
 from ptxsim.codegen.shared_looks import granules_of, passes, runs_of
 from ptxsim.codegen.translator import Translator

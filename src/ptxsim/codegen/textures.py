@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from ptxsim.analysis.lanes import Lanes
 from ptxsim.codegen import layout as L
-from ptxsim.codegen.access import MemoryAccess, account, finish, gather_scatter, stored_values
+from ptxsim.codegen.access import MemoryAccess, finish, gather_scatter, stored_values
+from ptxsim.codegen.accounting import account
 from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, IRValue, constant
 from ptxsim.codegen.runtime.textures import ARRAY_ALONE, CLAMP, NO_COMPONENT, ZERO
 from ptxsim.codegen.translator import Translator

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from ptxsim.adders import ORDERED
+from ptxsim.analysis.effects import ACQUIRES, may_wait
 from ptxsim.analysis.lanes import LaneAnalysis, Lanes
 from ptxsim.analysis.merging import SharedRequest
 from ptxsim.codegen import layout as L
@@ -102,8 +103,6 @@ class Runs:
     """the records (uint64)"""
     whole: np.ndarray
     """for each block that is nothing but records, the byte at which its run begins among them (uint64)"""
-
-_ACQUIRES, _SIGNALS = frozenset({"acquire", "acq_rel", "sc"}), frozenset({"relaxed", "volatile", "mmio"})
 
 
 @dataclass(frozen=True)
@@ -231,9 +230,8 @@ class Unit:
         """Whether threads may tell each other something by memory alone: by acquires, or by atomics and the like with
         fences."""
         every = [i for b in self.kernel.blocks for i in b.instructions]
-        acquires = any(i.opcode in ("atom", "red", "ld") and not _ACQUIRES.isdisjoint(i.modifiers) for i in every)
-        signals = any(i.opcode in ("atom", "red") or (i.opcode == "ld" and not _SIGNALS.isdisjoint(i.modifiers))
-                      for i in every)  # fmt: skip
+        acquires = any(i.opcode in ("atom", "red", "ld") and not ACQUIRES.isdisjoint(i.modifiers) for i in every)
+        signals = any(i.opcode in ("atom", "red") or may_wait(i) for i in every)
         return acquires or (signals and self.fences)
 
     @cached_property

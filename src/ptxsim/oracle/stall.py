@@ -7,11 +7,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from ptxsim.analysis.waiting import pure_waits
+from ptxsim.analysis.waiting import pure_waits, tells_time
 from ptxsim.oracle.lanes import ThreadState
-from ptxsim.syntax.program import Block, Special
-
-_CLOCKS = ("clock", "clock64", "clock_hi", "globaltimer", "globaltimer_lo", "globaltimer_hi")
+from ptxsim.syntax.program import Block
 
 _VAIN = 2
 """Times that everybody has looked in vain, with nobody who does anything else, after which that is so for ever."""
@@ -23,7 +21,7 @@ class Stall:
     def __init__(self, state: ThreadState, spins: Collection[int]) -> None:
         self.state, self.spins = state, spins
         every = (i for b in state.launch.kernel.blocks for i in b.executed) if spins else ()
-        self.reads_clock = any(isinstance(o, Special) and o.name in _CLOCKS for i in every for o in i.operands)
+        self.reads_clock = any(tells_time(o) for i in every for o in i.operands)
         self.seen = 0
         """how often threads looked at memory when nobody could go on"""
         self.until, self.kept = 1, b""

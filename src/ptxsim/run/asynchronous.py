@@ -3,18 +3,19 @@
 Generated code does a bulk copy or a product where it is issued; on a GPU it is done some time later. So results say
 nothing about who has waited, and this listener hears what happens in order and keeps, for each warp, what it knows to
 be over. What can be over has a *clock* that counts up: a barrier object counts its phases, a warpgroup its groups of
-products, a warp its groups of bulk stores, and each warp its own stretches between two points where it gives away what
-it did. A piece of asynchronous work, or of plain stores, is over for a warp that knows its clock to have come as far
-(PTX ISA 8.8 and 9.7.9.25.1). Barriers join what their warps know; an arrival at a barrier object leaves what its warp
-knows with those who find the phase over.
+products, a warp its groups of bulk stores and of cp.async, and each warp its own stretches between two points where it
+gives away what it did. A piece of asynchronous work, or of plain stores, is over for a warp that knows its clock to
+have come as far (PTX ISA 8.8 and 9.7.9.25.1). Barriers join what their warps know; an arrival at a barrier object
+leaves what its warp knows with those who find the phase over.
 
 There are two such tables. `known` is of what has happened; `fenced` is of plain accesses that a fence.proxy.async has
 made known to the asynchronous engines since.
 
-Six hazards come out of it: shared memory that is used before the copy into it is over (early); that is overwritten
-while somebody may still read it (overwritten); that an engine reads, and no fence is between it and the store
-(no fence); a tile that is read with another swizzle than it was stored with; sums used before their products are over;
-memory of another block of the cluster used before that has begun, or without it waiting for that before it ends.
+What comes out of it: shared memory that is used before the copy into it is over (early), or is left before; that is
+overwritten while somebody may still read it (overwritten); that an engine reads, and no fence is between it and the
+store (no fence), or nobody has stored anything; a tile that is read with another swizzle than it was stored with; sums
+used before their products are over, and products begun with registers that no fence gave to the engine; warps of a
+warpgroup that name different operands. What blocks of a cluster do in each other's memory, `asynchronous_peers` judges.
 
 Memory is looked at in granules of 16 bytes, the smallest piece that an engine moves. Threads of a warp are one.
 Kernels that pass on what they know by atomics, too, are taken at their word: an atomic may tell anybody anything.

@@ -206,6 +206,12 @@ class Instruction:
         return frozenset(access.space or self.space for access in self.row.accesses or ())
 
     @property
+    def renames(self) -> bool:
+        """Whether it only gives a register's value another name."""
+        named = self.opcode == "mov" and len(self.written) == len(self.read) == 1
+        return named and isinstance(self.operands[1], Register)
+
+    @property
     def result(self) -> Operand | None:
         """Its destination, if it has one."""
         operands = self.operands

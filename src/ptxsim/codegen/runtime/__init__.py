@@ -13,7 +13,7 @@ from functools import cache
 
 from ptxsim.codegen import floating
 from ptxsim.codegen.emit import Helper, RuntimeFunction, module_text
-from ptxsim.codegen.runtime import asynchronous, barriers, control, copies, heap, memory, races, textures
+from ptxsim.codegen.runtime import asynchronous, barriers, control, copies, heap, memory, races, textures, untouched
 
 _CALLED = re.compile(r"@([\w.]+)\(")
 
@@ -46,9 +46,9 @@ def rare_modules() -> dict[str, tuple[str, tuple[str, ...]]]:
             races.exact_flight, races.exact_access, heap.exact_freed,
         ),
         "heap": (heap.freed,),
-        "padding": (races.padding,),
-        "ended": (races.ended,),
-        "begun": (races.begun,),
+        "padding": (untouched.padding,),
+        "ended": (untouched.ended,),
+        "begun": (untouched.begun,),
     }  # fmt: skip
     return {group: _module(functions) for group, functions in groups.items()}
 

@@ -48,20 +48,19 @@ from ptxsim.codegen.shadow import (
 
 _ACCESS = (MASK, SIZE, SITE, KIND, COUNTER, CHECKED)
 """Parameters of what does all that an access needs, behind the addresses."""
-_SHADOWS = tuple((how, g) for how in ("shared", "exact") for (g,) in GRANULES)
 _MOVES = tuple((type_, g) for (type_,) in INTEGERS for (g,) in GRANULES)
 
 
-def _granules(b: Helper, granule_log2: int) -> IRValue:
+def granules_of(b: Helper, granule_log2: int) -> IRValue:
     """How many granules a lane's access touches."""
     return b.binary("lshr", b.add(SIZE, i32((1 << granule_log2) - 1)), i32(granule_log2))
 
 
 @contextmanager
-def _each_granule(b: Helper, offset: IRValue, granule_log2: int) -> Iterator[tuple[IRValue, IRValue, IRValue, IRValue]]:
+def each_granule(b: Helper, offset: IRValue, granule_log2: int) -> Iterator[tuple[IRValue, IRValue, IRValue, IRValue]]:
     """Loops over lanes and the granules of shared memory that each accesses: (shadow, lane, offset, granule)."""
     shadow, offsets = b.worker("shadow", "ptr"), b.stack(offset)
-    granules = _granules(b, granule_log2)
+    granules = granules_of(b, granule_log2)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         at = b.element(offsets, I32, lane)
         first = b.lshr(at, granule_log2)
@@ -119,7 +118,7 @@ def look_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     before, several = b.splat(epoch), b.splat(b.or_(epoch, others_too))
     mine, many = b.or_(b.splat(me), constants(I32, range(WARP))), b.splat(b.or_(me, i32(L.MANY_LANES)))
     is_write = b.icmp("eq", KIND, i32(L.WRITE))
-    with b.loop(_granules(b, granule_log2)) as k:
+    with b.loop(granules_of(b, granule_log2)) as k:
         at = _slots(b, I32, shadow, first, k)
         state = b.gather(I32, at, MASK)
         alone, was_read, elsewhere = may_read(b, state, mine, before)
@@ -150,7 +149,7 @@ def together_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
         conflict, new = rules.step(state)
         return b.select(b.icmp("eq", state, b.like(state, L.UNTOUCHED)), reads, conflict), new
 
-    _together(b, I32, lambda k: _slots(b, I32, shadow, first, k), judge, _granules(b, granule_log2))
+    _together(b, I32, lambda k: _slots(b, I32, shadow, first, k), judge, granules_of(b, granule_log2))
 
 
 @helper("ws_together_global_{}", "i1", WORKER, CONTEXT, ADDRESS, *_TOGETHER, over=GRANULES)
@@ -168,7 +167,7 @@ def together_global(b: Helper, address: IRValue, granule_log2: int) -> None:
 
     _together(
         b, I64, lambda k: _slots(b, I64, shadow, first, k), lambda state: _global_step(b, rules, state, me),
-        _granules(b, granule_log2),
+        granules_of(b, granule_log2),
     )  # fmt: skip
 
 
@@ -189,7 +188,7 @@ def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     """Race and uninitialised-read check of a shared access on granules of 2^granule_log2 bytes."""
     with _unless(b, f"ws_look_shared_{granule_log2}", f"ws_together_shared_{granule_log2}", place=offset):
         warp = b.warp()
-        with _each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
+        with each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
             slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
             state = b.load(I32, slot)
             conflict, new = ShadowRules(b, warp, lane).step(state)
@@ -202,73 +201,10 @@ def race_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
             b.store(new, slot)  # a write that comes after an uninitialised read is a race: the read must be on record
 
 
-def _state_bytes(how: str) -> int:
-    """Bytes of a granule's state in a shadow."""
-    return L.EXACT_CELL_BYTES if how == "exact" else 4
-
-
-@helper("ws_{}_ended_{}", "void", WORKER, OFFSET, MASK, SIZE, over=_SHADOWS)
-def ended(b: Helper, offset: IRValue, how: str, granule_log2: int) -> None:
-    """What lay here is no more: as if nobody had ever written it."""
-    with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
-        size = _state_bytes(how)
-        at = b.offset(shadow, b.mul(b.resize(granule, I64), i64(size)))
-        b.fill(at, 0 if how == "exact" else -1, i64(size))
-
-
-@helper("ws_begun_{}", "void", WORKER, OFFSET, MASK, SIZE, over=GRANULES)
-def begun(b: Helper, offset: IRValue, granule_log2: int) -> None:
-    """What nobody has written yet is written from here on, by nobody in particular."""
-    with _each_granule(b, offset, granule_log2) as (shadow, _, at, granule):
-        end = b.add(b.resize(at, I64), b.resize(SIZE, I64))
-        slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
-        with b.if_(b.icmp("ule", end, b.worker("shared_bytes", I64))):
-            state = b.load(I32, slot)
-            b.store(b.select(b.icmp("eq", state, i32(L.UNTOUCHED)), i32(0), state), slot)
-
-
-@helper("ws_{}_padding_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "before"), over=_SHADOWS)
-def padding(b: Helper, offset: IRValue, before: IRValue, how: str, granule_log2: int) -> None:
-    """Granules that nobody has touched become like another of the same lane, or of the `before` bytes before them: they
-    are padding of what is copied."""
-    exact, shadow, offsets = how == "exact", b.worker("shadow", "ptr"), b.stack(offset)
-    size = _state_bytes(how)
-
-    def cell(granule: IRValue) -> IRValue:
-        return b.offset(shadow, b.mul(b.resize(granule, I64), i64(size)))
-
-    def untouched(at: IRValue) -> IRValue:
-        if not exact:
-            return b.icmp("eq", b.load(I32, at), i32(L.UNTOUCHED))
-        return b.icmp("eq", b.or_(*(b.load(I32, b.offset(at, entry)) for entry in (WRITTEN, FIRST_UPDATE))), i32(0))
-
-    def flies(at: IRValue) -> IRValue:
-        if not exact:
-            return b.icmp("eq", b.load(I32, at), i32(L.IN_FLIGHT))
-        return b.icmp("ne", b.and_const(b.load(I32, b.offset(at, WRITTEN + WHO)), FLYING), i32(0))
-
-    granules, like = _granules(b, granule_log2), b.variable(I32, i32(-1))
-    with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
-        at = b.element(offsets, I32, lane)
-        first, end = b.lshr(at, granule_log2), b.add(b.resize(at, I64), b.resize(SIZE, I64))
-        b.store(i32(-1), like)
-        inside = b.and_(b.icmp("ule", end, b.worker("shared_bytes", I64)), b.icmp("uge", at, before))
-        nearby = b.lshr(b.sub(at, before), granule_log2)
-        with b.if_(inside), b.loop(b.add(granules, b.sub(first, nearby))) as k:
-            there = cell(b.add(nearby, k))
-            with b.if_(b.not_(b.or_(untouched(there), flies(there)))):
-                b.store(b.add(nearby, k), like)
-        origin = b.load(I32, like)
-        with b.if_(b.icmp("ne", origin, i32(-1))), b.loop(granules) as k:
-            there = cell(b.add(first, k))
-            with b.if_(untouched(there)):
-                b.call("llvm.memcpy.p0.p0.i64", "void", there, cell(origin), i64(size), IRValue("i1", "false"))
-
-
 @helper("ws_flight_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "flying"), over=GRANULES)
 def flight(b: Helper, offset: IRValue, flying: IRValue, granule_log2: int) -> None:
     """Marks shared memory that an asynchronous copy is on its way to (`flying` 1), or has reached (0)."""
-    with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
+    with each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
         slot = b.offset(shadow, b.shl(b.resize(granule, I64), 2))
         state = b.load(I32, slot)
         landed = b.select(b.icmp("eq", state, i32(L.IN_FLIGHT)), i32(0), state)
@@ -281,7 +217,7 @@ def race_global(b: Helper, address: IRValue, granule_log2: int) -> None:
     with _unless(b, f"ws_together_global_{granule_log2}", place=address):
         warp = b.warp()
         me = b.add_const(b.resize(b.worker("block", I64), I32), 1)
-        addresses, granules = b.stack(address), _granules(b, granule_log2)
+        addresses, granules = b.stack(address), granules_of(b, granule_log2)
         with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
             at = b.element(addresses, I64, lane)
             entry = b.call("ws_find", "ptr", WORKER, at, SIZE)
@@ -463,7 +399,7 @@ def _cell(b: Helper, shadow: IRValue, index: IRValue) -> IRValue:
 @helper("ws_exact_shared_{}", "void", WORKER, CONTEXT, OFFSET, MASK, SIZE, SITE, KIND, over=GRANULES)
 def exact_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
     """The access of all lanes to shared memory."""
-    with _each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
+    with each_granule(b, offset, granule_log2) as (shadow, lane, at, granule):
         cell = _cell(b, shadow, granule)
         where = b.resize(at, I64)
         value = _stored(b, lane, b.sub(granule, b.lshr(at, granule_log2)), granule_log2)
@@ -474,7 +410,7 @@ def exact_shared(b: Helper, offset: IRValue, granule_log2: int) -> None:
 def exact_global(b: Helper, address: IRValue, granule_log2: int) -> None:
     """The access of all lanes to global memory; arrays that no block writes have no shadow."""
     addresses = b.stack(address)
-    granules = _granules(b, granule_log2)
+    granules = granules_of(b, granule_log2)
     with b.loop(i32(WARP)) as lane, b.if_(b.lane_active(lane)):
         at = b.element(addresses, I64, lane)
         entry = b.call("ws_find", "ptr", WORKER, at, SIZE)
@@ -506,7 +442,7 @@ def exact_access(
 @helper("ws_exact_flight_{}", "void", WORKER, OFFSET, MASK, SIZE, arg(I32, "flying"), over=GRANULES)
 def exact_flight(b: Helper, offset: IRValue, flying: IRValue, granule_log2: int) -> None:
     """Marks shared memory that a copy is on its way to (`flying` 1), or has reached (0)."""
-    with _each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
+    with each_granule(b, offset, granule_log2) as (shadow, _, _, granule):
         at = b.offset(_cell(b, shadow, granule), WRITTEN + WHO)
         who = b.and_const(b.load(I32, at), ~FLYING)
         b.store(b.or_(who, b.select(b.icmp("ne", flying, i32(0)), i32(FLYING), i32(0))), at)
