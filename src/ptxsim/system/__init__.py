@@ -27,6 +27,7 @@ if sys.platform == "win32":
         how_ended as how_ended,
         limit as limit,
         limit_next as limit_next,
+        line_up as line_up,
         lock as lock,
         open_plain as open_plain,
         peak_bytes as peak_bytes,
@@ -35,6 +36,7 @@ if sys.platform == "win32":
         release as release,
         reserve as reserve,
         start as start,
+        usual_layout as usual_layout,
         wait as wait,
     )
 else:
@@ -53,6 +55,7 @@ else:
         how_ended as how_ended,
         limit as limit,
         limit_next as limit_next,
+        line_up as line_up,
         lock as lock,
         open_plain as open_plain,
         peak_bytes as peak_bytes,
@@ -61,5 +64,6 @@ else:
         release as release,
         reserve as reserve,
         start as start,
+        usual_layout as usual_layout,
         wait as wait,
     )

@@ -9,6 +9,7 @@ import os
 import resource
 import select
 import signal
+import struct
 import sys
 import time
 from contextlib import suppress
@@ -66,6 +67,101 @@ def discard(address: int, nbytes: int) -> None:
         ctypes.memset(first, 0, most)
 
 
+class _Line:
+    """Above `at` nothing is mapped by `apart` any more; None before `line_up`, and where that cannot be had."""
+
+    at: int | None = None
+    taken = 0
+    """bytes of address space"""
+
+
+_SPREAD = (2 << 40) + (2432 << 20)
+"""Where addresses are random, those of libraries begin less than this below the top.
+
+2 TB would do. With so much more all references have the PTX that was compared on a GPU (`benchmarks/fidelity.py`).
+"""
+_STEP = 1 << 30
+"""More than a process maps before it calls `line_up`, and twice what it maps from there to `apart`."""
+_HUGE = 2 << 20
+_ELF, _PART = struct.Struct("<4s28xQ16xH6x"), struct.Struct("<I12xQ16xQ8x")
+"""Of a file of machine code: its mark, where its parts are told, and how many; of a part its kind, address and size."""
+
+
+def usual_layout() -> None:
+    """First of all in a process that calls `line_up`: begin it anew, where it must, with another limit of its stack.
+
+    Linux leaves as much room for the stack as the limit says, or without one lays out memory the other way round. A
+    process that may not take the space that `line_up` takes has it left out that way.
+    """
+    if sys.platform != "linux":
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_STACK)
+    wanted = 8 << 20 if resource.getrlimit(resource.RLIMIT_AS)[0] == resource.RLIM_INFINITY else _SPREAD
+    is_usual = soft != resource.RLIM_INFINITY and soft <= _STEP and wanted < _SPREAD
+    if not is_usual and soft != wanted and (hard == resource.RLIM_INFINITY or wanted <= hard):
+        resource.setrlimit(resource.RLIMIT_STACK, (wanted, hard))
+        os.execv(sys.executable, sys.orig_argv)
+    if soft == wanted == _SPREAD:
+        resource.setrlimit(resource.RLIMIT_STACK, (8 << 20, hard))
+
+
+def line_up(library: str) -> None:
+    """Have a library that is loaded next, and `apart`, find the same addresses in every process, whatever it has
+    mapped before.
+
+    All address space above a line is taken, 2 TB, for addresses may be random; it is no memory. A process that may not
+    take so much, and any that is not on Linux, goes on as it was.
+    """
+    if sys.platform != "linux":
+        return
+    lowest, soft = _lowest(), resource.getrlimit(resource.RLIMIT_AS)[0]
+    line = (1 << lowest.bit_length()) - _SPREAD - _STEP
+    if 0 < line < lowest and (soft == resource.RLIM_INFINITY or lowest - line + 2 * _STEP < soft):
+        _take_above(line)
+        _take_above(line - (line - _mapped_bytes(library)) % _HUGE)
+        _Line.at = line - _STEP // 2
+
+
+def _lowest() -> int:
+    """Where the next mapping would end; 0 where nothing can be mapped."""
+    got = _taken(mmap.PAGESIZE)
+    if got is None:
+        return 0
+    _libc.munmap(got, mmap.PAGESIZE)
+    return got + mmap.PAGESIZE
+
+
+def _mapped_bytes(library: str) -> int:
+    """How much address space a library takes: some file systems have a large one begin at a multiple of 2 MB."""
+    with open(library, "rb") as file:
+        mark, at, count = _ELF.unpack(file.read(_ELF.size).ljust(_ELF.size))
+        if mark != b"\x7fELF":
+            return 0
+        file.seek(at)
+        parts = [_PART.unpack(file.read(_PART.size)) for _ in range(count)]
+    end = max((address + nbytes for kind, address, nbytes in parts if kind == 1), default=0)
+    return -(-end // mmap.PAGESIZE) * mmap.PAGESIZE
+
+
+def _take_above(line: int) -> None:
+    """Take all that is free there: the kernel gives what lies highest."""
+    size = 2 * _SPREAD
+    while size >= mmap.PAGESIZE:
+        got = _taken(size)
+        if got is not None and got >= line:
+            _Line.taken += size
+            continue
+        if got is not None:
+            _libc.munmap(got, size)
+        size >>= 1
+
+
+def _taken(nbytes: int) -> int | None:
+    """Address space that nobody can use; its address, or None where there is not so much."""
+    got = _libc.mmap(None, nbytes, 0, _NORESERVE | mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    return None if got == _FAILED else got
+
+
 # ---------------------------------------------------------------- this process
 
 
@@ -114,10 +210,12 @@ uses 3 KB for each parenthesis."""
 def limit_next(cpu_s: float, memory_bytes: int = 0) -> None:
     """Limit what this process does from now on, until the next call: with 0 nothing.
 
-    NVRTC lifts its own soft limit of processor time, so that one is a timer: its signal ends the process.
+    Address space that was taken to have things in order does not count. NVRTC lifts its own soft limit of processor
+    time, so that one is a timer: its signal ends the process.
     """
     signal.setitimer(signal.ITIMER_PROF, cpu_s)
     if memory_bytes:
+        memory_bytes += _Line.taken
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         soft = memory_bytes if hard == resource.RLIM_INFINITY else min(memory_bytes, hard)
         with suppress(*[ValueError, OSError] if sys.platform == "darwin" else []):
@@ -233,7 +331,7 @@ def apart(stdin: int, work: Callable[..., object], *arguments: object) -> None:
     """Do it in a thread of a fork, which leaves nothing behind here, with limits of its own. Where that one dies, this
     process dies as it did; so it does when nobody holds the other end of the pipe `stdin` any more.
 
-    In a process without other threads the fork finds the same memory each time.
+    In a process without other threads the fork finds the same memory each time, and after `line_up` in every process.
     """
     me = os.getpid()
     child = os.fork()
@@ -262,7 +360,9 @@ def _do_and_leave(
         finally:
             os._exit(code)
 
-    _thread.stack_size(APART_STACK_BYTES)
+    if _Line.at is not None:
+        _take_above(_Line.at)
+    _thread.stack_size(APART_STACK_BYTES - mmap.PAGESIZE)  # with its guard a round number, which no kernel moves
     try:
         _thread.start_new_thread(run, ())
     except RuntimeError:  # so much address space is not to be had

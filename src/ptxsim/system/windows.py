@@ -252,6 +252,14 @@ def private_folder(base: str, name: str) -> str | None:
 # ---------------------------------------------------------------- child processes
 
 
+def usual_layout() -> None:
+    """There is one way to lay out memory."""
+
+
+def line_up(library: str) -> None:
+    """Addresses stay the system's own choice."""
+
+
 APART_STACK_BYTES = 0
 """Nothing is done apart, and no limit counts a stack."""
 

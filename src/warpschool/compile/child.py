@@ -7,7 +7,10 @@ arguments.
 
 NVRTC does some things in the order of addresses: the same source had other PTX, now and then. So each request is
 compiled by a fork, which applies its limits to itself, in a thread, whose memory begins empty: whatever was compiled
-before, and whatever this process has read, NVRTC finds the same addresses (`system.start`, `system.apart`).
+before, and whatever this process has read, NVRTC finds the same addresses (`system.start`, `system.apart`); and it
+finds those of every other installation, whichever Python this is (`system.line_up`). It keeps the names of headers,
+too, and what comes behind a longer one lies elsewhere: so folders have other names here, the same everywhere, which
+the parent takes back in the log and the PTX.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 _LANDLOCK_CREATE_RULESET, _LANDLOCK_ADD_RULE, _LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, list a folder
 _LANDLOCK_ALL = (1 << 13) - 1  # everything that the first version of Landlock knows
+_FIRST_FOLDER = 100  # above all numbers that files of a compilation get
 
 
 def read_frame(source: BinaryIO) -> list[bytes] | None:
@@ -55,6 +59,24 @@ def close_file_system(readable: list[str]) -> bool:
         if failed:
             return False
     return libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and libc.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
+
+
+def fixed_names(folders: list[str]) -> dict[str, str]:
+    """Open folders, and give each a name that does not depend on where it is; nothing where there are no such names."""
+    if sys.platform != "linux":
+        return {}
+    names = {}
+    for number, folder in enumerate(folders, _FIRST_FOLDER):
+        try:
+            handle = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+            os.dup2(handle, number, inheritable=False)
+            os.close(handle)
+            names[folder] = f"/proc/self/fd/{number}"
+            if not os.path.samefile(folder, names[folder]):
+                return {}
+        except OSError:  # no /proc, or not as many files as that
+            return {}
+    return names
 
 
 def load_builtins(folder: str) -> None:
@@ -121,23 +143,34 @@ def _code(get_size: Any, get_code: Any, program: Any) -> bytes:
 class Nvrtc:
     """NVRTC, loaded into this process."""
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, folders: list[str]) -> None:
         """Raises whatever stands in the way."""
-        load_builtins(os.path.dirname(library))
-        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
         from cuda.bindings import nvrtc
 
+        from ptxsim import system
+
+        at, name = os.path.split(library)
+        self.readable = [at, *folders]
+        self.names = fixed_names(self.readable)
+        folder = self.names.get(at, at)
+        system.line_up(library)
+        try:
+            ctypes.CDLL(os.path.join(folder, name), mode=ctypes.RTLD_GLOBAL)
+        except OSError as problem:
+            raise OSError(str(problem).replace(folder, at)) from None
+        load_builtins(folder)
         self.calls = nvrtc
         _, major, minor = nvrtc.nvrtcVersion()
         self.version, self.archs = f"{major}.{minor}", nvrtc.nvrtcGetSupportedArchs()[1]
 
-    def serve(self, stdin: BinaryIO, stdout: BinaryIO, readable: list[str]) -> None:
-        """Compile what comes, until nothing does; only files below `readable` can be opened from here on."""
+    def serve(self, stdin: BinaryIO, stdout: BinaryIO) -> None:
+        """Compile what comes, until nothing does; only files in the folders can be opened from here on."""
         from ptxsim import system
 
-        closed = close_file_system(readable)
+        closed = close_file_system(self.readable)
         known = " ".join(map(str, self.archs)).encode()
-        write_frame(stdout, [b"ready", self.version.encode(), known, b"%d" % closed, b""])
+        names = b"\0".join(os.fsencode(text) for pair in self.names.items() for text in pair)
+        write_frame(stdout, [b"ready", self.version.encode(), known, b"%d" % closed, names])
         while (request := read_frame(stdin)) is not None:
             system.apart(stdin.fileno(), self._answer, request, stdout)
 
@@ -167,23 +200,23 @@ def taken_streams() -> tuple[BinaryIO, BinaryIO]:
     return stdin, stdout
 
 
-def compile_for(parent: int, by_signal: bool, library: str, readable: list[str]) -> None:
+def compile_for(parent: int, by_signal: bool, library: str, folders: list[str]) -> None:
     """Compile for the process that has started this one."""
     from ptxsim import system
 
     stdin, stdout = taken_streams()
     system.limit(file_bytes=0)
     try:
-        nvrtc = Nvrtc(library)
+        nvrtc = Nvrtc(library, folders)
     except BaseException as problem:  # whatever it is, the parent has to be told
         write_frame(stdout, [b"missing", f"{type(problem).__name__}: {problem}".encode(), b"", b"", b""])
         return
     if by_signal:  # else the end of its input tells; a thread that watches would take memory of its own
         system.die_with_parent(parent)
-    nvrtc.serve(stdin, stdout, readable)
+    nvrtc.serve(stdin, stdout)
 
 
-def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) -> None:
+def fork_for(parent: int, by_signal: bool, library: str, folders: list[str]) -> None:
     """Fork a compiler for each pair of pipes that comes through the socket that is standard input. Linux only."""
     import socket
 
@@ -192,7 +225,7 @@ def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) ->
     requests = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     system.limit(file_bytes=0)
-    nvrtc, me = Nvrtc(library), os.getpid()
+    nvrtc, me = Nvrtc(library, folders), os.getpid()
     if by_signal:
         system.die_with_parent(parent)
     while True:
@@ -208,7 +241,7 @@ def fork_for(parent: int, by_signal: bool, library: str, readable: list[str]) ->
                 os.close(pipe)
             stdin, stdout = taken_streams()
             system.die_with_parent(me)
-            nvrtc.serve(stdin, stdout, readable)
+            nvrtc.serve(stdin, stdout)
             os._exit(0)
         for pipe in pipes:
             os.close(pipe)
@@ -223,12 +256,15 @@ def _reap(how: int) -> None:
 
 
 def main() -> None:
-    """Arguments: what to do, parent's process id, 1 if its main thread started us, path of libnvrtc, folders to read
-    (joined as in PATH), entries of the parent's import path."""
-    what, parent, by_signal, library, readable, *import_path = sys.argv[1:]
+    """Arguments: what to do, parent's process id, 1 if its main thread started us, path of libnvrtc, folders of
+    headers (joined as in PATH), entries of the parent's import path."""
+    what, parent, by_signal, library, folders, *import_path = sys.argv[1:]
     sys.path.extend(import_path)
+    from ptxsim import system
+
+    system.usual_layout()
     work = {"compile": compile_for, "fork": fork_for}[what]
-    work(int(parent), by_signal == "1", library, readable.split(os.pathsep))
+    work(int(parent), by_signal == "1", library, folders.split(os.pathsep))
 
 
 if __name__ == "__main__":

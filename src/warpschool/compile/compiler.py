@@ -42,7 +42,7 @@ from warpschool.errors import (
 if TYPE_CHECKING:  # imported where it is wanted: most compilations want NVRTC
     from warpschool.compile.clang import ClangToolchain
 
-_STATE = "apart"
+_STATE = "lined up"
 """The state in which NVRTC begins (`child`), of which its PTX is a function, too."""
 _ARCH = re.compile(r"(?:compute|sm)_\d{2,3}[af]?")
 _ENTRY = re.compile(r"^ptxas info\s*: Compiling entry function '([^']+)' for '(\w+)'", re.MULTILINE)

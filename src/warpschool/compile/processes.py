@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -12,14 +13,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import IO, Any
 
 from ptxsim import system
 from warpschool.compile.result import CompileLimits
-from warpschool.compile.toolchain import Toolchain
+from warpschool.compile.toolchain import STANDARD, Toolchain
 from warpschool.errors import CompileLimitError, CompilerMissing
 
 _CHILD = Path(__file__).with_name("child.py")
@@ -62,6 +63,34 @@ class Request:
         return [self.source.encode(), self.name.encode(), "\n".join(self.options).encode(), more.encode()]
 
 
+class _Names:
+    """What a compiler's process calls folders: the same everywhere, for what NVRTC writes depends on them."""
+
+    def __init__(self, told: bytes) -> None:
+        """`told`: each folder and its name, NUL between; nothing where it has no other names."""
+        texts = [os.fsdecode(text) for text in told.split(b"\0")] if told else []
+        self._names = sorted(zip(texts[::2], texts[1::2], strict=True), key=lambda pair: -len(pair[0]))
+
+    def within(self, request: Request) -> Request:
+        """The request as that process is to read it."""
+        return replace(request, options=[self._renamed(option) for option in request.options])
+
+    def _renamed(self, option: str) -> str:
+        for folder, name in self._names:
+            for what in ("-I", "--pre-include="):
+                if f"{option}/".startswith(f"{what}{folder}/"):
+                    return f"{what}{name}{option.removeprefix(what + folder)}"
+        return option
+
+    def undone(self, text: str) -> str:
+        """A text of that process with the folders themselves; data of PTX, whose size stays, say `<header>`."""
+        for folder, name in self._names:
+            text = text.replace(f"{name}/", f"{folder}/")
+            start = ", ".join(map(str, os.fsencode(f"{name}/")))
+            text = re.sub(rf"{{{start}((?:, \d+)+)}}", r"{60\1, 62}", text) if start in text else text
+        return text
+
+
 class Compiler:
     """NVRTC in another process, spoken to through pipes. Used by one thread at a time.
 
@@ -97,6 +126,7 @@ class Compiler:
         self.version = hello[1].decode()
         self.archs = tuple(int(arch) for arch in hello[2].split())
         self.isolated = hello[3] == b"1"
+        self._names = _Names(hello[4])
 
     def compile(self, request: Request, limits: CompileLimits) -> Answer:
         """Run one compilation; whatever goes wrong with the process, it is dead afterwards.
@@ -106,7 +136,7 @@ class Compiler:
         """
         self.compilations += 1
         settings = f"{limits.cpu_s} {limits.memory_bytes} {limits.log_bytes + 1} {limits.ptx_bytes}"
-        fields, name = [settings.encode(), *request.fields()], request.name
+        fields, name = [settings.encode(), *self._names.within(request).fields()], request.name
         deadline = time.monotonic() + limits.wall_s
         self._busy[0] = 1
         try:
@@ -132,6 +162,7 @@ class Compiler:
         result, log, ptx, size, symbols = (one.decode("utf-8", "replace") for one in fields)
         if "catastrophic error: out of memory" in log:
             result = "NVRTC_ERROR_OUT_OF_MEMORY"
+        log, ptx = self._names.undone(log), self._names.undone(ptx)
         return Answer(result, log, ptx, int(size), tuple(symbols.split("\n")) if symbols else ())
 
     @property
@@ -284,7 +315,7 @@ def _started(what: str, toolchain: Toolchain, **streams: Any) -> subprocess.Pope
     command = [
         *(sys.executable, "-s", "-P", "-S", "-B", str(_CHILD), what),
         *(str(os.getpid()), "1" if on_main else "0", str(toolchain.library.resolve())),
-        os.pathsep.join(str(folder) for folder in toolchain.readable),
+        os.pathsep.join(str(folder) for folder in (STANDARD, *toolchain.includes)),
         *(entry for entry in sys.path if os.path.isabs(entry) and os.path.isdir(entry)),
     ]
     # not -I: the environment is our own, and where a process hashes by another seed, its memory lies elsewhere

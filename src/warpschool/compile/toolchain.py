@@ -112,7 +112,8 @@ def _toolchain_in(root: Path, origin: str) -> Toolchain | str:
     folders = [root / "include", *root.glob("targets/*/include"),
                *(root / part / "include" for part in ("cuda_runtime", "cuda_nvcc", "cuda_crt", "cuda_cccl", "curand")),
                root / "include/cccl", root / "cuda_cccl/include/cccl"]  # fmt: skip
-    includes = tuple(dict.fromkeys(f for f in folders if f.is_dir()))
+    once = {f.resolve(): f for f in reversed(folders) if f.is_dir()}  # a toolkit has links to some
+    includes = tuple(f for f in dict.fromkeys(folders) if f in once.values())
     for header, package in (("cuda_fp16.h", "nvidia-cuda-runtime"), ("crt/mma.h", "nvidia-cuda-crt"),
                             ("cuda/std/cstdint", "nvidia-cuda-cccl")):  # fmt: skip
         if not any((folder / header).is_file() for folder in includes):

@@ -235,7 +235,7 @@ def test_the_compiler_process_imports_little():
     assert parts == {"__future__", "typing", "cuda.bindings", "ptxsim"}
     plain, parts = _imports(Path(find_spec("ptxsim.system").origin).with_name("posix.py"))
     unused = {"subprocess", "threading"}  # for type checkers, or in functions that the child does not call
-    light = {"_thread", "ctypes", "mmap", "os", "resource", "select", "signal", "sys", "time"}
+    light = {"_thread", "ctypes", "mmap", "os", "resource", "select", "signal", "struct", "sys", "time"}
     assert light <= plain <= light | unused | {"fcntl", "stat"}
     assert parts <= {"__future__", "contextlib", "typing", "collections.abc"}
 
