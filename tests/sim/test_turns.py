@@ -190,6 +190,38 @@ def test_grid_sync_needs_a_cooperative_launch():
         launch(compile_cuda(GROUPS).ptx, "k", (2,), (64,), np.zeros(128, np.int32))
 
 
+COUNTED = r"""
+// The last warp counts to n, the others look at a flag until it says so.
+extern "C" __global__ void k(int* out, int n)
+{
+    __shared__ volatile int flag, value;
+    if (threadIdx.x == 0) flag = 0;
+    __syncthreads();
+    if (threadIdx.x >= 96) {
+        int sum = 0;
+        for (int i = 0; i < n; ++i) sum += __shfl_xor_sync(~0u, sum + i, 1);
+        if (threadIdx.x == 96) {
+            value = sum;
+            __threadfence_block();
+            flag = 1;
+        }
+    } else {
+        while (flag == 0) {}
+        __threadfence_block();
+    }
+    __syncwarp();
+    out[threadIdx.x] = threadIdx.x < 96 ? value : 0;
+}
+"""
+
+
+def test_who_looks_in_vain_looks_again_after_the_others():
+    outcome = launch(compile_cuda(COUNTED).ptx, "k", (1,), (128,), np.zeros(128, np.int32), np.int32(4000))
+    left = outcome.arrays[0]
+    assert not outcome.record.hazards and left[0] and (left[:96] == left[0]).all()
+    assert outcome.counters["shared_load_requests"] <= 3 * 4, "some looks of each warp, and the value"
+
+
 def test_a_flag_that_nobody_sets():
     ptx = compile_cuda(CHAIN.replace("DIRECTION", "1").replace("flags[me] = 1;", "")).ptx
     arrays = np.zeros(64, np.int32), np.zeros(64, np.int32)

@@ -443,7 +443,9 @@ class Translator(Builder):
         at = self.offset(WORKER, L.field("budget"))
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
-        if self.unit.spin_heads:
+        if self._looks_again(targets):
+            self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
+        elif self.unit.spin_heads:
             patience = self.load("i64", self.offset(WORKER, L.field("patience")))
             due = self.icmp("eq", self.and_(left, patience), self.like(left, 0))
             with self.if_(due, likely=False):
@@ -451,10 +453,16 @@ class Translator(Builder):
         with self.leaving(lambda: self.icmp("slt", left, self.like(left, 0)), "spent"):
             self.fault(L.FAULT_BUDGET, line)
 
+    def _looks_again(self, targets: Iterable[int]) -> bool:
+        """Whether the current block leads back to where a loop begins that only memory ends: others must run first."""
+        waits, here = self.unit.pure_waits, self.block.index
+        return any(head <= here and here in waits.get(head, ()) for head in targets)
+
     def note_leaving(self, block: Block) -> None:
         """Somebody who waited in a loop may have found there what he waited for."""
         if block.index in self.unit.left_to:
             self.store(constant("i32", 1), self.offset(WORKER, L.field("changed")))
+            self.store(constant("i32", 0), self.offset(WORKER, L.field("yield_due")))
 
     @contextmanager
     def yielding(self) -> Iterator[None]:

@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import ctypes
 import math
+from array import array
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -36,19 +38,27 @@ WORKSPACE_BYTES = 64
 """What the blocks of a cooperative launch have to meet in."""
 LISTENER = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)
 _ADDRESSES = ctypes.c_uint64 * 32
+_ALL_LANES = 0xFFFFFFFF
+_GIVES = UPDATES | WRITES | RELEASES | ARRIVES | COMPLETES
+_MOST_HEARD = 64
+"""Addresses of which a warp remembers what it has heard there."""
 
 
 def union(*sets: Stretches) -> Stretches:
     """All stretches of the sets."""
-    distinct = [s for s in dict.fromkeys(sets) if s]
+    distinct = [s for s in sets if s]
     if len(distinct) < 2:
         return distinct[0] if distinct else ()
+    pairs = sorted(chain.from_iterable(distinct))
     merged: list[tuple[int, int]] = []
-    for low, high in sorted(pair for s in distinct for pair in s):
-        if merged and low <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
-        else:
-            merged.append((low, high))
+    first, last = pairs[0]
+    for low, high in pairs:
+        if low > last:
+            merged.append((first, last))
+            first, last = low, high
+        elif high > last:
+            last = high
+    merged.append((first, last))
     return tuple(merged)
 
 
@@ -75,6 +85,8 @@ class Signals:
     given: dict[int, _Signal] = field(default_factory=dict)
     arriving: dict[int, _Signal] = field(default_factory=dict)
     """what the arrivals at a barrier object give away when its phase is over"""
+    changes: int = 0
+    """how often anything was given away, or forgotten"""
     learned: int = 0
     """stretches that warps have heard of, again and again: what following them costs"""
     coming: Stretches = ()
@@ -100,7 +112,7 @@ class HappensBefore:
         self.table, self.acquired_table = (np.zeros((self.warps, 2), np.uint64) for _ in range(2))
         self.lane_syncs = np.zeros((self.warps, 32, 32), np.uint32)
         """[warp, lane, other lane]: up to when the other lane's accesses come first, by barriers of some lanes"""
-        self.arrays: dict[int, tuple[Stretches, np.ndarray]] = {}
+        self.arrays: dict[int, tuple[Stretches, array[int]]] = {}
         self.started = 0
         self.since = 0
         self.waiting_since = self.steps_before = 0
@@ -127,10 +139,10 @@ class HappensBefore:
                 self.running = -1
             case _:
                 assert data is not None
-                addresses = _ADDRESSES.from_address(data)
-                lanes = mask & 0xFFFFFFFF
-                told = {a for k, a in enumerate(addresses) if lanes >> k & 1}
-                self.signal(warp, told, mask >> 32, together=lanes.bit_count() > len(told))
+                if not self._looks_again(warp, mask, data):
+                    lanes, every = mask & 0xFFFFFFFF, _ADDRESSES.from_address(data)[:]
+                    told = set(every) if lanes == _ALL_LANES else {a for k, a in enumerate(every) if lanes >> k & 1}
+                    self.signal(warp, told, mask >> 32, together=lanes.bit_count() > len(told))
         self.worker.time += 1
 
     # -- events -----------------------------------------------------------------------------------------------------
@@ -143,6 +155,7 @@ class HappensBefore:
             place, gone = self._cluster, self.signals.in_clusters
             self.signals.in_clusters = {key: what for key, what in gone.items() if key[0] != place}
         low = self.worker.shared or 0
+        self.signals.changes += 1
         for passed in (self.signals.given, self.signals.arriving):
             for address in [a for a in passed if low <= a < low + self.worker.shared_bytes]:
                 del passed[address]
@@ -158,8 +171,10 @@ class HappensBefore:
         self.updated: list[set[int]] = [set() for _ in range(self.warps)]
         """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
-        self.heard: list[tuple[_Signal | None, bool]] = [(None, False)] * self.warps
-        """what a warp heard of last, and whether it acquired it: who waits in a loop hears the same again"""
+        self.heard: list[dict[int, tuple[_Signal, bool]]] = [{} for _ in range(self.warps)]
+        """what a warp heard of last at addresses, and whether it acquired it: who waits in a loop hears the same again"""
+        self.looked: list[tuple[int, int, bytes] | None] = [None] * self.warps
+        """the last reading of each warp, and how often anything had been given away"""
         self.running = -1
         self.table[:] = self.acquired_table[:] = 0
         self.arrays.clear()
@@ -251,16 +266,25 @@ class HappensBefore:
                 continue
             found = self.signals.given.get(address)
             if found is not None and flags & (READS | UPDATES):
-                self._hear(warp, found, acquires=bool(flags & ACQUIRES), everywhere=everywhere)
+                self._hear(warp, address, found, acquires=bool(flags & ACQUIRES), everywhere=everywhere)
             if flags & UPDATES:
                 first = address not in self.updated[warp]
                 self.updated[warp].add(address)
                 given = self._given(warp, found, ((now, now + 1),) if first else (), everywhere=everywhere)
                 self.signals.given[address] = given
                 if together and flags & RELEASES and flags & ACQUIRES:  # the last lane knows what the others gave
-                    self._hear(warp, given, acquires=True, everywhere=everywhere)
+                    self._hear(warp, address, given, acquires=True, everywhere=everywhere)
             elif flags & WRITES:
                 self.signals.given[address] = self._given(warp, None, everywhere=everywhere)
+
+    def _looks_again(self, warp: int, mask: int, data: int) -> bool:
+        """Whether a warp reads what it has read last, and nobody has given anything away since: it hears nothing."""
+        if mask >> 32 & _GIVES:
+            self.signals.changes += 1
+            return False
+        look = mask, self.signals.changes, ctypes.string_at(data, ctypes.sizeof(_ADDRESSES))
+        again, self.looked[warp] = look == self.looked[warp], look
+        return again and not self.worker.workspace
 
     def _meets_grid(self, warp: int, addresses: set[int], flags: int) -> bool:
         """Whether this is a step of `grid.sync()`: a block comes, or looks whether all have."""
@@ -286,12 +310,15 @@ class HappensBefore:
         return True
 
     # -- knowledge --------------------------------------------------------------------------------------------------
-    def _hear(self, warp: int, found: _Signal, *, acquires: bool, everywhere: bool) -> None:
+    def _hear(self, warp: int, address: int, found: _Signal, *, acquires: bool, everywhere: bool) -> None:
         """The warp reads what an address passes on, of its own block alone where that is the scope of its reading."""
-        last, acquired = self.heard[warp]
-        if last is found and acquired >= acquires:
+        heard = self.heard[warp]
+        last = heard.get(address)
+        if last is not None and last[0] is found and last[1] >= acquires:
             return
-        self.heard[warp] = found, acquires
+        if len(heard) >= _MOST_HEARD:
+            heard.clear()
+        heard[address] = found, acquires
         learned = found.everybody if everywhere else ()
         self.signals.learned += len(learned)
         within = found.blocks.get(int(self.worker.block))
@@ -299,9 +326,10 @@ class HappensBefore:
             learned = union(learned, within.in_block)
             if warp in within.warps:
                 self._synced(warp, within.warps[warp])
-        self._know(warp, union(self.known[warp], learned))
+        known, acquired = self.known[warp], self.acquired[warp]
+        self._know(warp, union(known, learned))
         if acquires:
-            self._acquire(warp, union(self.acquired[warp], learned))
+            self._acquire(warp, self.known[warp] if acquired is known else union(acquired, learned))
 
     def _acquire_all(self, warp: int) -> None:
         """The warp may read what it has heard of."""
@@ -343,8 +371,8 @@ class HappensBefore:
     def _list(self, table: np.ndarray, warp: int, stretches: Stretches) -> None:
         cached = self.arrays.get(id(stretches))
         if cached is None:
-            cached = self.arrays[id(stretches)] = (stretches, np.array(stretches, np.uint32).reshape(-1, 2))
-        table[warp] = cached[1].ctypes.data, len(cached[1])
+            cached = self.arrays[id(stretches)] = (stretches, array("I", chain.from_iterable(stretches)))
+        table[warp] = cached[1].buffer_info()[0], len(stretches)
 
     def _close(self) -> None:
         """Books the running warp's stretch so far."""
@@ -367,9 +395,12 @@ class HappensBefore:
         self.signals.idle_since = max(self.since, self.waiting_since)
 
     def _all(self, warp: int) -> Stretches:
-        """What a warp knows and has done."""
+        """What a warp knows and has done, which is one from then on: its own accesses are told by its lanes."""
         self._close()
-        return union(self.known[warp], self.own[warp])
+        if self.own[warp]:
+            self._know(warp, union(self.known[warp], self.own[warp]))
+            self.own[warp] = ()
+        return self.known[warp]
 
     def _barrier(self, warp: int) -> int:
         return int(self.contexts[warp, L.ContextLayout.BARRIER_ID // 4]) if self.partial else 0
