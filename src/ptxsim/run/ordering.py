@@ -172,7 +172,7 @@ class HappensBefore:
         """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
         self.heard: list[dict[int, tuple[_Signal, bool]]] = [{} for _ in range(self.warps)]
-        """what a warp heard of last at addresses, and whether it acquired it: who waits in a loop hears the same again"""
+        """what a warp heard of last at addresses, and whether it acquired it: who waits in a loop hears it again"""
         self.looked: list[tuple[int, int, bytes] | None] = [None] * self.warps
         """the last reading of each warp, and how often anything had been given away"""
         self.running = -1
