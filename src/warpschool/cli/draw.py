@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
 from ptxsim import Finding
 from warpschool.cli.output import Output
-from warpschool.clock.prediction import Prediction
 from warpschool.grading.verdicts import Observed, case_words
 from warpschool.inspect.profile import KernelReport
 from warpschool.model import agreement
 from warpschool.show.columns import percent, shares, used_columns
 from warpschool.show.kernels import SHOWN_HAZARDS, kernel_facts
 from warpschool.show.notes import call_notes, note_below
-from warpschool.show.prediction import prediction_tables
 from warpschool.show.source import coloured_text, excerpt
 from warpschool.show.table import Table
+
+if TYPE_CHECKING:  # of use to those who ask for times
+    from warpschool.clock.prediction import Prediction
 
 _HOT, _HOTTER = 0.05, 0.25
 _CODE_WIDTH = 90
@@ -70,6 +73,8 @@ def draw_report(output: Output, report: KernelReport) -> None:
 
 def draw_prediction(output: Output, found: Prediction, source: str) -> None:
     """What the clock predicts: in sentences, then in Nsight Compute's sections."""
+    from warpschool.show.prediction import prediction_tables
+
     output.show(found.explain())
     for table in prediction_tables(found, source):
         output.table(table)

@@ -8,6 +8,7 @@
 from warpschool.compile.compiler import (
     COMPILERS,
     compile_cuda,
+    compiler_name,
     compiler_report,
     find_compiler,
     limit_compilations,
@@ -27,6 +28,7 @@ __all__ = [
     "Resources",
     "Toolchain",
     "compile_cuda",
+    "compiler_name",
     "compiler_report",
     "find_compiler",
     "find_constants",

@@ -151,6 +151,15 @@ def parse_resources(log: str) -> dict[str, Resources]:
     return found
 
 
+def compiler_name() -> str:
+    """What compiles here, with its version, as results name it; "none" where nothing does. Starts no process."""
+    try:
+        chosen = find_compiler()
+    except WarpschoolError:
+        return "none"
+    return f"NVRTC {chosen.nvrtc}" if isinstance(chosen, Toolchain) else f"clang {chosen.version}"
+
+
 def compiler_report() -> dict[str, object]:
     """What this machine compiles with, for `doctor`: versions, places, architectures, isolation. Never raises."""
     try:

@@ -46,7 +46,6 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
     from warpschool.course import Course
     from warpschool.errors import GradingError
     from warpschool.grading import plugin
-    from warpschool.grading.program_build import ProgramFile
     from warpschool.grading.result import make_result
     from warpschool.grading.runner import provenance
 
@@ -55,7 +54,11 @@ def _run(job: dict[str, Any]) -> tuple[str, bool]:
     step = course.step(job["step"])
     if step.grader is None:
         raise GradingError(f"{step} has no grader")
-    built = ProgramFile.from_dict(job["program"]) if job.get("program") else None
+    built = None
+    if job.get("program"):
+        from warpschool.grading.program_build import ProgramFile
+
+        built = ProgramFile.from_dict(job["program"])
     recorder = plugin.CriteriaRecorder(plugin.GradingSetup(
         base64.b64decode(job["source"]), job["name"], job["seed"], job["device"] == "gpu", job["secret"], built,
         until_wrong=job.get("until_wrong", False),

@@ -38,7 +38,8 @@ from warpschool.errors import CompilerMissing
 MODULES = ("warpschool.grading.child", "warpschool.grading.python_child")
 """Whose `main` a fork may be asked to run."""
 _LOADED = (
-    *MODULES, "warpschool.grading.runner", "warpschool.grading.plugin", "warpschool.grading.cell",
+    *MODULES, "warpschool.grading.runner", "warpschool.grading.plugin", "warpschool.grading.program",
+    "warpschool.grading.cell", "warpschool.inspect.accesses",
     "warpschool.harness.launcher", "warpschool.notebook.cells", "numpy.random", "pytest", "email.parser", "pdb",
     "IPython.core.interactiveshell", "IPython.utils.capture",
 )  # fmt: skip
@@ -48,7 +49,7 @@ _LOADED_FOR = {
         "IPython.core.application", "IPython.core.completer", "IPython.core.completerlib", "IPython.core.crashhandler",
         "IPython.core.logger", "IPython.core.magics", "IPython.core.oinspect", "IPython.utils.contexts",
         "IPython.utils.module_paths", "IPython.utils.wildcard", "warpschool.clock.prediction",
-        "warpschool.clock.shipped", "warpschool.device.gpu", "warpschool.inspect.accesses",
+        "warpschool.clock.shipped", "warpschool.device.gpu",
         "warpschool.inspect.difference", "warpschool.inspect.timing", "warpschool.nn.session",
         "warpschool.notebook.cases", "warpschool.notebook.extension", "warpschool.notebook.predictions",
         "warpschool.notebook.program_cases", "warpschool.notebook.runs", "warpschool.recorded",

@@ -20,7 +20,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -30,15 +30,19 @@ from warpschool.contract import Contract, parse_contract
 from warpschool.course import Course, Step
 from warpschool.errors import CourseError, GradingError, ToolMissing, WarpschoolError
 from warpschool.grading.criteria import CriterionInfo, info_of
-from warpschool.grading.folders import Submitted, find_submissions
 from warpschool.grading.hints import Hints, fault_hints
-from warpschool.grading.program import ProgramSubmission, load_program
-from warpschool.grading.program_build import ProgramFile, build_program
 from warpschool.grading.result import Criterion
 from warpschool.grading.secret import in_secret_case, secret_words, use_secret
 from warpschool.grading.submission import Submission, load_submission
 from warpschool.grading.verdicts import Judgement, Observed, Verdict, judge, readable
 from warpschool.harness.source import Source
+
+if TYPE_CHECKING:  # most steps are kernels, and a check is of one file: what takes long is imported where it is used
+    from warpschool.grading.folders import Submitted
+    from warpschool.grading.program import ProgramSubmission
+    from warpschool.grading.program_build import ProgramFile
+
+    Tested = Submission | ProgramSubmission
 
 _SESSION = pytest.StashKey["_GradingSession"]()
 
@@ -56,9 +60,6 @@ class GradingSetup:
     """what was built of the source, where the step is a program"""
     until_wrong: bool = False
     """whether the check ends with the first criterion that is not met"""
-
-
-Tested = Submission | ProgramSubmission
 
 
 @dataclass
@@ -96,6 +97,9 @@ class _GradingSession:
 
     def _program(self, step: Step, source: bytes) -> ProgramSubmission:
         """A program that was built before this process began, or in a plain run of pytest is built now."""
+        from warpschool.grading.program import load_program
+        from warpschool.grading.program_build import build_program
+
         file = self.setup.program
         if file is None:
             folder = Path(tempfile.mkdtemp(prefix="warpschool-program-"))
@@ -139,6 +143,8 @@ class _GradingSession:
 
     def _handed_in(self, step: Step, folder: Path) -> tuple[bytes, str]:
         """The step's source in a folder of kernels or notebooks; raises Judgement where there is none."""
+        from warpschool.grading.folders import find_submissions
+
         if not self._folder:
             course = Course(step.grader.parents[2]) if step.grader is not None else Course.find()
             self._folder = {item.step.name: item for item in find_submissions(folder, course)[0]}
@@ -233,7 +239,7 @@ def program(request: pytest.FixtureRequest) -> ProgramSubmission:
         found = session.submission(_step(request.path))
     except ToolMissing as missing:
         pytest.skip(str(missing))
-    if not isinstance(found, ProgramSubmission):
+    if isinstance(found, Submission):
         raise GradingError(f"{request.path.name}: this step is a kernel: its tests ask for `kernel`")
     return found
 

@@ -27,19 +27,17 @@ from typing import Any
 import ptxsim
 from ptxsim import cache, system
 from ptxsim.counters import VERSION as COUNTERS_VERSION
-from warpschool.compile import DEFAULT_ARCH, compiler_report, find_compiler
+from warpschool.compile import DEFAULT_ARCH, compiler_name, find_compiler
 from warpschool.course import Course, Step
 from warpschool.device import get_device
 from warpschool.errors import CompilerMissing, CourseError, GradingError, ToolMissing, WarpschoolError
 from warpschool.grading.criteria import criteria_of
 from warpschool.grading.limits import FAULT, Limits
-from warpschool.grading.program_build import DEVICE_BYTES, build_program
 from warpschool.grading.result import Criterion, Result, make_result
 from warpschool.grading.sandbox import MOST_ANSWER_BYTES, Finished, module_path, python_folders, run_isolated
 from warpschool.grading.secret import fingerprint, secret_of
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import Source, find_source
-from warpschool.programs import tools_report
 from warpschool.version import __version__
 from warpschool.warm import client as warm
 
@@ -120,6 +118,8 @@ def program_versions(step: Step) -> dict[str, str]:
     """Return what else the outcome of a whole program depends on; {} for a kernel."""
     if not step.is_program:
         return {}
+    from warpschool.programs import tools_report
+
     report = tools_report()
     found = report["available"]
     return {"programs": f"nvcc {report['nvcc']}, {report['host']}" if found else "none"}
@@ -127,7 +127,7 @@ def program_versions(step: Step) -> dict[str, str]:
 
 def library_versions(compiler: str = "") -> dict[str, str]:
     """Return the versions that every outcome depends on; `nvrtc` is "none" where another compiler made the PTX."""
-    compiler = compiler or str(compiler_report().get("compiler", "none"))
+    compiler = compiler or compiler_name()
     name, _, version = compiler.partition(" ")
     return {
         "warpschool": __version__,
@@ -238,6 +238,8 @@ def _attempt(
     }  # fmt: skip
     with contextlib.ExitStack() as opened:
         if step.is_program:
+            from warpschool.grading.program_build import DEVICE_BYTES, build_program
+
             folder = opened.enter_context(
                 tempfile.TemporaryDirectory(prefix="warpschool-program-", ignore_cleanup_errors=True)
             )

@@ -7,10 +7,15 @@ The program is an ordinary process of the user's. In the place of CUDA's runtime
 which tells this process, the simulator, what is asked of the device. Both see the device's memory at one address.
 """
 
+from ptxsim.lazy import public_names
 from warpschool.programs.build import Built, build
 from warpschool.programs.report import HostFrame, Note, ProgramReport
-from warpschool.programs.run import Recording, run_program
 from warpschool.programs.tools import find_tools, tools_report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # whoever only builds, or asks what there is, needs no simulator
+    from warpschool.programs.run import Recording as Recording, run_program as run_program
+__getattr__, __dir__ = public_names(__name__)
 
 __all__ = [
     "Built",

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from warpschool.clock.shipped import predicted_us as clock_us
-from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_report
+from warpschool.compile import DEFAULT_ARCH, compile_cuda, compiler_name
 from warpschool.contract import Contract, Plan, parse_contract
 from warpschool.course import Course, Step
 from warpschool.device import get_device, gpu_problem, repeated
@@ -139,7 +139,7 @@ def _roofline_gpu(asked: GpuSpec, on_gpu: bool) -> GpuSpec:
 def _environment() -> dict[str, str]:
     """The versions that the figures depend on."""
     return {
-        "warpschool": __version__, "compiler": str(compiler_report().get("compiler", "none")),
+        "warpschool": __version__, "compiler": compiler_name(),
         "PTX for": DEFAULT_ARCH, "llvmlite": importlib.metadata.version("llvmlite"),
         "Python": platform.python_version(), "machine": platform.machine(),
     }  # fmt: skip

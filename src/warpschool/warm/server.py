@@ -37,9 +37,10 @@ _MOST_BYTES = 16 << 20
 _FILES = 4
 _MODULES = {COMMAND: "warpschool.cli", GRADER: "warpschool.grading.child"}
 _LOADED = (
-    *_MODULES.values(), "warpschool.grading.runner", "warpschool.grading.plugin", "warpschool.harness.launcher",
-    "warpschool.cli.draw", "warpschool.inspect.profile", "warpschool.notebook.personal",
-    "numpy.random", "rich.progress", "pytest", "email.parser", "pdb", "typer._adapters",
+    *_MODULES.values(), "warpschool.grading.runner", "warpschool.grading.plugin", "warpschool.grading.program",
+    "warpschool.harness.launcher", "warpschool.cli.draw", "warpschool.inspect.accesses",
+    "warpschool.inspect.profile", "warpschool.notebook.personal", "numpy.random", "rich.progress", "pytest",
+    "email.parser", "pdb",
 )  # fmt: skip
 """Names and not imports: this room stands below those that it loads."""
 _BLAS = "OPENBLAS_NUM_THREADS"

@@ -19,6 +19,7 @@ from warpschool.compile import (
     Resources,
     compile_cuda,
     compiler,
+    compiler_name,
     compiler_report,
     find_toolchain,
     parse_resources,
@@ -267,6 +268,7 @@ def test_a_compiler_that_is_killed_while_it_starts_is_asked_again(monkeypatch):
 def test_the_report_says_what_is_here():
     report = compiler_report()
     assert report["available"] and report["nvrtc"] == find_toolchain().nvrtc
+    assert report["compiler"] == compiler_name() == f"NVRTC {report['nvrtc']}"
     assert {75, 80, 90} <= set(report["archs"])
 
 
