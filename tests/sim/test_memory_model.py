@@ -161,6 +161,41 @@ if (blockIdx.x == 0) {{ if (threadIdx.x == 0) flag.store(1, {RELAXED}); return; 
     assert launched(body, np.zeros(140, np.int32), np.zeros(1, np.int32), blocks=2, before=ATOMIC)[0] == []
 
 
+LOOK_BACK = """const int b = blockIdx.x, lane = threadIdx.x;
+if (lane == 0) atomicExch(&p[b], 2 | 5 << 2);  // a state and a value in one word
+const volatile int* word = p;
+int sum = 0;
+"""
+TOTAL = "for (int m = 16; m; m >>= 1) v += __shfl_xor_sync(~0u, v, m); sum += v;"
+
+
+@pytest.mark.parametrize(("body", "found"), [
+    ("if (lane) return; int i = b - 1; while (i >= 0) { int w = word[i]; if (w & 3) { sum += w >> 2; i--; } }", set()),
+    ("for (int i = b - 1; !lane && i >= 0; i--) { int w; do w = word[i]; while (!(w & 3)); sum += w >> 2; }", set()),
+    (f"""for (int base = b - 1; base >= 0; base -= 32) {{
+            const int i = base - lane;
+            int w;
+            do w = i >= 0 ? word[i] : 2; while (__ballot_sync(~0u, (w & 3) == 0));
+            int v = w >> 2; {TOTAL}
+        }}""", set()),
+    (f"""int base = b - 1;
+        while (base >= 0) {{
+            const int i = base - lane, w = i >= 0 ? word[i] : 2;
+            if (__all_sync(~0u, w & 3)) {{ int v = w >> 2; {TOTAL} base -= 32; }}
+        }}""", set()),
+    ("for (int i = b - 1; !lane && i >= 0; i--) { int w = word[i]; if (w & 3) sum += w >> 2; }", {"unordered"}),
+    ("if (lane) return; int i = 0; while (i < b) { int w = word[i]; sum += w >> 2; i += w & 4 ? 2 : 1; }",
+     {"unordered"}),
+    ("for (int i = 0; i < 9; i++) { int w = word[b ? b - 1 : 0]; if (w > sum) { sum = w; p[40 + b] = i; } }",
+     {"unordered"}),
+])  # fmt: skip
+def test_a_word_that_tells_by_itself_whether_it_is_there(body, found):
+    body = f"{LOOK_BACK}{body}\nif (lane == 0) q[b] = sum;"
+    hazards, _, (_, sums) = launched(body, np.zeros(80, np.int32), np.zeros(40, np.int32), blocks=40, threads=32)
+    assert {kind for kind, _ in hazards} == found
+    assert found or np.array_equal(sums, 5 * np.arange(40))
+
+
 LAST = """
     cuda::atomic_ref<int, cuda::thread_scope_block> expected(p[0]), missing(p[1]);
     if (threadIdx.x >= 32) expected.fetch_sub(1, RELAXED);

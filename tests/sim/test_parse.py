@@ -92,8 +92,11 @@ def test_decimal_floats_take_the_type_of_the_instruction():
     assert operands("mov.f32 %r1, 1.5;")[1] == Immediate(0x3FC00000)
     assert operands("mov.f64 %rd1, -2.5e-1;")[1] == Immediate(struct.unpack("<Q", struct.pack("<d", -0.25))[0])
     assert operands("mov.f32 %r1, 1e300;")[1] == Immediate(0x7F800000)
-    with pytest.raises(PtxSyntaxError):
-        operands("mov.b32 %r1, 1.5;")
+    stored = Vector((Immediate(0x3FC00000), Register("%r1"), Immediate(0), Immediate(0x42C80000)))
+    assert operands("st.global.v4.f32 [%rd1], {1.5, %r1, 0., 1e2};")[1] == stored
+    for wrong in ("mov.b32 %r1, 1.5;", "st.global.v2.f32 [%rd1], {1.5, {0.}};", "st.global.v2.b32 [%rd1], {1.5, %r1};"):
+        with pytest.raises(PtxSyntaxError):
+            operands(wrong)
 
 
 def test_operand_forms():

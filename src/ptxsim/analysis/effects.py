@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 from ptxsim.isa import STRONG, AddressUse, Order, Pointer
@@ -26,7 +26,6 @@ from ptxsim.syntax.matrices import tile
 from ptxsim.syntax.program import (
     WIDTH_BITS,
     Address,
-    Block,
     Branch,
     Immediate,
     Instruction,
@@ -136,16 +135,16 @@ def spin_heads(kernel: Kernel) -> frozenset[int]:
     """
     heads: set[int] = set()
     orders = [frozenset(map(order_of, block.instructions)) for block in kernel.blocks]
-    uses = _uses(kernel) if any(_looks_or_fences(found) for found in orders) else {}
-    for head, body in _loops(kernel):
+    uses = uses_of(kernel) if any(_looks_or_fences(found) for found in orders) else {}
+    for head, body in loops(kernel):
         found = frozenset[Order]().union(*(orders[k] for k in body))
         if not _looks_or_fences(found):
             continue
         inside = [i for k in body for i in kernel.blocks[k].instructions]
         fenced = any(Order.FENCE in order for order in found)
         looks = (i for i in inside if Order.WAITS in order_of(i) or (fenced and i.opcode == "ld"))
-        names = reached((n for i in looks for n in i.written), lambda name: _computed(uses[name]))
-        decides = {name for k in body if (name := _branched_on(kernel, k))}
+        names = reached((n for i in looks for n in i.written), lambda name: computed(uses[name]))
+        decides = {name for k in body if (name := branched_on(kernel, k))}
         decides |= {i.guard.register for i in inside if i.guard is not None}
         if not decides.isdisjoint(names):
             heads.add(head)
@@ -155,7 +154,7 @@ def spin_heads(kernel: Kernel) -> frozenset[int]:
 def memory_spins(kernel: Kernel) -> dict[int, frozenset[int]]:
     """Head -> blocks of those loops in which threads wait for each other by looking at memory, at no barrier object."""
     heads, found = spin_heads(kernel), defaultdict[int, set[int]](set)
-    for head, body in _loops(kernel) if heads else ():
+    for head, body in loops(kernel) if heads else ():
         if head in heads:
             found[head] |= body
     inside = {head: [i for k in body for i in kernel.blocks[k].instructions] for head, body in found.items()}
@@ -175,7 +174,7 @@ def _looks_or_fences(orders: Iterable[Order]) -> bool:
     return any(order & (Order.WAITS | Order.FENCE) for order in orders)
 
 
-def _loops(kernel: Kernel) -> Iterator[tuple[int, set[int]]]:
+def loops(kernel: Kernel) -> Iterator[tuple[int, set[int]]]:
     """(head, blocks) of every loop: those that come back to its head without passing it."""
     before: defaultdict[int, list[int]] = defaultdict(list)
     for k, block in enumerate(kernel.blocks):
@@ -186,13 +185,13 @@ def _loops(kernel: Kernel) -> Iterator[tuple[int, set[int]]]:
         yield head, {head, *reached([last], into.__getitem__)}
 
 
-def _branched_on(kernel: Kernel, number: int) -> str:
+def branched_on(kernel: Kernel, number: int) -> str:
     """The predicate that decides where a block goes on; "" for none."""
     end = kernel.blocks[number].terminator
     return end.guard.register if isinstance(end, Branch) else ""
 
 
-def _uses(kernel: Kernel) -> defaultdict[str, list[Instruction]]:
+def uses_of(kernel: Kernel) -> defaultdict[str, list[Instruction]]:
     """register -> instructions that take it as a source."""
     uses: defaultdict[str, list[Instruction]] = defaultdict(list)
     for i in _instructions(kernel):
@@ -373,75 +372,14 @@ def optimistic_loads(kernel: Kernel) -> frozenset[int]:
     return frozenset(found)
 
 
-def waiting_loads(kernel: Kernel) -> frozenset[int]:
-    """Identities of the volatile and relaxed loads whose value only decides where the kernel goes on, or for how long.
-
-    Such a load looks for a signal: `while (flag == 0);`, or a state packed with a sum, where the state ends the loop.
-    Any other takes the value as data. The first look may stand before its loop: it asks the same place for the same.
-    Nor is a value data that only those use whom an atomic before the load has told that it is theirs: the last to
-    arrive at a barrier.
-    """
-    if not any(map(may_wait, _instructions(kernel))):
-        return frozenset()
-    uses, found = _uses(kernel), set[int]()
-    looks: dict[tuple[tuple[str, ...], Operand], set[str]] = {}
-    others: list[tuple[Instruction, set[str]]] = []
-    for number, block in enumerate(kernel.blocks):
-        for i in block.instructions:
-            if may_wait(i):
-                names = reached(i.written, lambda name: _derived(kernel, name, uses[name]))
-                predicates = {n for n in names if kernel.registers[n] == "pred"}
-                data = (i for n in names if n not in predicates for i in uses[n] if i.row.accesses or not i.written)
-                ends = _ends_a_loop(kernel, number, predicates) or _for_who_acquired(kernel, block, i, uses)
-                if not any(data) or ends:
-                    found.add(id(i))
-                    looks.setdefault((i.modifiers, i.operands[-1]), set()).update(predicates)
-                else:
-                    others.append((i, predicates))
-    first = (i for i, predicates in others if predicates & looks.get((i.modifiers, i.operands[-1]), set()))
-    return frozenset(found | {id(i) for i in first})
-
-
-def _for_who_acquired(
-    kernel: Kernel, block: Block, load: Instruction, uses: Mapping[str, list[Instruction]]
-) -> bool:
-    """Whether a value is wanted on one side of its block's end alone, and an acquiring atomic before it decides which.
-    """
-    end, instructions = block.terminator, block.instructions
-    if not isinstance(end, Branch):
-        return False
-    at = next(k for k, i in enumerate(instructions) if i is load)
-    acquires = (i for i in instructions[:at] if i.opcode == "atom" and not ACQUIRES.isdisjoint(i.modifiers))
-    told = reached((n for i in acquires for n in i.written), lambda name: _computed(uses[name]))
-    wanted = [k for k in block.successors if not kernel.blocks[k].live_in.isdisjoint(load.written)]
-    used_here = any(not set(load.written).isdisjoint(i.read) for i in instructions[at + 1 :])
-    return len(wanted) == 1 and not used_here and end.guard.register in told
-
-
 def may_wait(i: Instruction) -> bool:
     """Whether a load may look for what another thread does meanwhile: volatile and relaxed ones."""
     return i.opcode == "ld" and not {"relaxed", "volatile", "mmio"}.isdisjoint(i.modifiers)
 
 
-def _computed(uses: list[Instruction]) -> list[str]:
+def computed(uses: list[Instruction]) -> list[str]:
     """Registers that these instructions compute."""
     return [n for i in uses if not i.row.accesses for n in i.written]
-
-
-def _derived(kernel: Kernel, name: str, uses: list[Instruction]) -> list[str]:
-    """Registers computed from one; of a predicate only other predicates."""
-    found = _computed(uses)
-    return [n for n in found if kernel.registers[n] == "pred"] if kernel.registers[name] == "pred" else found
-
-
-def _ends_a_loop(kernel: Kernel, number: int, predicates: set[str]) -> bool:
-    """Whether one of the predicates leads out of a loop in which a block is."""
-    for _, body in _loops(kernel):
-        for k in body if number in body else ():
-            leaves = any(following not in body for following in kernel.blocks[k].successors)
-            if leaves and _branched_on(kernel, k) in predicates:
-                return True
-    return False
 
 
 def _places(instructions: list[Instruction]) -> dict[str, tuple[Operand, int]]:

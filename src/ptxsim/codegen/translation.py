@@ -27,11 +27,11 @@ from ptxsim.analysis.effects import (
     pointer_roots,
     read_roots,
     spin_heads,
-    waiting_loads,
     written_roots,
 )
 from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
+from ptxsim.analysis.signals import waiting_loads
 from ptxsim.analysis.sums import early_uses, unfenced_products
 from ptxsim.analysis.waiting import left_to, pure_waits
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)

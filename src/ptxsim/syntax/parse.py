@@ -370,9 +370,12 @@ class _Body:
         except OperandError:
             type_name = "f32" if "fractional" in modifiers else modifiers[-1] if modifiers else ""
             bits = decimal_bits(piece, type_name)
-            if bits is None:
+            if bits is not None:
+                return Immediate(bits)
+            inner = piece[1:-1]
+            if f"{{{inner}}}" != piece or "{" in inner:
                 raise
-            return Immediate(bits)
+            return Vector(tuple([self.operand(part.strip(), modifiers) for part in inner.split(",")]))
 
     def predicate(self, name: str) -> Register:
         register = self.names.operand(name)

@@ -332,8 +332,9 @@ def foreign_file(log: str, *, names: Sequence[str], folders: Iterable[Path]) -> 
     return any(file not in (*names, *_BUILT_IN) and not file.startswith(known) for file in files)
 
 
-_BUILT_IN = ("__nv_nvrtc_builtin_header.h", "builtin_types.h")
-"""What NVRTC calls the header that it has built in: `__shfl_sync` without its mask is told there."""
+_BUILT_IN = ("__nv_nvrtc_builtin_header.h", "builtin_types.h", "__nv_name_map")
+"""What NVRTC calls the header that it has built in (`__shfl_sync` without its mask is told there), and the list of the
+expressions that were asked for."""
 
 
 def _refusal(source: str, name: str, offset: int, word: str, why: tuple[str, str]) -> PolicyError:

@@ -291,6 +291,8 @@ class Session:
                 path = Path(folder) / "module.ptx"
                 path.write_text(_UNMASKED.sub(r"\1.sync\2, 0xffffffff;", self._ptx(function.module)), "utf-8")
                 arch = self.spec.arch if self.spec.capability >= (8, 0) else "sm_80"
+                target = self.parsed(function.module).target
+                arch = target if target[:-1] == arch else arch  # code for sm_90a is for nothing else
                 command = [str(find_tools().ptxas), "-v", f"-arch={arch}", str(path), "-o", f"{folder}/module.cubin"]
                 said = subprocess.run(command, capture_output=True, text=True)
             if said.returncode:

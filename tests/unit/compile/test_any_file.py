@@ -95,6 +95,9 @@ def test_a_template_that_was_not_asked_for_is_explained():
         module.get_function("square")
     with pytest.raises(CompileError, match="names no kernel"):
         ws.RawModule(PROGRAM, device="sim", name_expressions=["fill;"]).compile()
+    broken = "template <int N> __global__ void k(int* x, Nobody y) {}\n"
+    with pytest.raises(CompileError, match='identifier "Nobody" is undefined'):
+        ws.RawModule(broken, device="sim", name_expressions=["k<3>"]).compile()
     overloaded = "__global__ void k(int* x) {}\n__global__ void k(float* x) {}\n"
     with pytest.raises(EntryError, match="there are 2 kernels 'k'"):
         ws.RawModule(overloaded, device="sim").get_function("k")

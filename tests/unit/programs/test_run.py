@@ -142,6 +142,16 @@ def test_a_kernel_may_wait_for_the_host_where_both_see_the_flag(program, flag, w
 
 
 @needs_tools
+def test_registers_are_told_of_code_for_one_architecture_alone(program):
+    source = program(
+        "int n = 0; cudaError_t e = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&n, k, 128, 0);"
+        'printf("%s, %d\\n", cudaGetErrorString(e), n);', before="__global__ void k(int* a) { a[threadIdx.x] = 1; }",
+    )  # fmt: skip
+    done = command("run", source, "--plain", "--gpu", "h200", "--arch", "compute_90a")
+    assert "no error, 16\n" in done.stdout, done.stdout + done.stderr
+
+
+@needs_tools
 def test_json_has_output_findings_and_counts(program):
     path = program(
         'int* x; cudaMalloc(&x, 400); fill<<<1, 128>>>(x); cudaDeviceSynchronize(); printf("done\\n"); return 0;',
