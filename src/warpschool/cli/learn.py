@@ -284,6 +284,8 @@ def _is_skipped(result: Result) -> bool:
 
 def show_result(output: Output, result: Result, source: str) -> None:
     """Verdict, points, findings on their lines, hints."""
+    from warpschool.cli.draw import draw_observed  # first: Python forgets no Ctrl-C that comes while a module is made
+
     style = "bold green" if result.ok else "bold yellow" if _is_skipped(result) else "bold red"
     output.show(
         (result.step, "bold"), ": ", (f"{result.verdict}, {result.verdict.meaning}", style),
@@ -294,8 +296,6 @@ def show_result(output: Output, result: Result, source: str) -> None:
         output.show(f"on the simulator alone, as this GPU cannot run it: {result.not_on_gpu}", style="dim")
     for warning in result.warnings:
         output.show(("the compiler warns: ", "yellow"), warning)
-    from warpschool.cli.draw import draw_observed
-
     if result.seen:
         output.show()
         draw_observed(output, source, result)
