@@ -3,7 +3,8 @@
 The driver keeps the meaning of a `CUtensorMap`'s bytes to itself. Here it is this module's: `TensorMap.encode` writes
 them and everything that executes a TMA instruction reads them at the same places (`FIELDS`), so that
 `tensormap.replace` changes one field of a map in memory as it does on a GPU. The conditions are those of
-`cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA driver API, section Tensor Map Object Management).
+`cuTensorMapEncodeTiled` and `cuTensorMapEncodeIm2col` (CUDA driver API, section Tensor Map Object Management), and what
+the driver of an H200 (13.0) refuses or takes besides: strides of 0, sizes of 2^32, and no box of more than 228 KiB.
 
     >>> import numpy as np
     >>> array = np.arange(12 * 8, dtype=np.float32).reshape(12, 8)
@@ -25,6 +26,8 @@ BYTES = 128
 ALIGNMENT = 64
 """of a map in memory"""
 MAX_RANK, MAX_BOX, MAX_STEP = 5, 256, 8
+MAX_BYTES = 228 << 10
+"""of a box, as the driver of an H200 has it: all shared memory of an SM"""
 MAGIC = 0x7E50
 """In every map: bytes that are none are told from those that are."""
 
@@ -133,45 +136,59 @@ class TensorMap:
             (1 <= rank <= MAX_RANK, f"an array has 1 to {MAX_RANK} dimensions, not {rank}"),
             (len(self.strides) == rank - 1, "there is a stride for every dimension but the innermost"),
             (len(steps) == rank, "there is an element stride for every dimension"),
-            (self.address % whole == 0, f"the array must start at a multiple of {whole} bytes"),
-            (all(0 < n <= 1 << 32 for n in self.sizes), "sizes are 1 to 2^32"),
+            (self.address % whole == 0, f"the array must start at a multiple of {whole} bytes, not at {self.address:#x}"),
+            (all(0 < n <= 1 << 32 for n in self.sizes), f"sizes are 1 to 2^32, not {self.sizes}"),
             (
-                all(0 < s < 1 << 40 and s % whole == 0 for s in self.strides),
-                f"strides are multiples of {whole} bytes below 2^40",
+                all(0 <= s < 1 << 40 and s % whole == 0 for s in self.strides),
+                f"strides are multiples of {whole} bytes below 2^40, not {self.strides}",
             ),
-            (all(1 <= s <= MAX_STEP for s in steps), f"element strides are 1 to {MAX_STEP}"),
+            (all(1 <= s <= MAX_STEP for s in steps), f"element strides are 1 to {MAX_STEP}, not {steps}"),
             (self.fill == "zero" or ELEMENTS[self.element].is_float, "only floating-point arrays are filled with NaN"),
-            (not self.interleave or rank >= 3, "an interleaved array has at least 3 dimensions"),
+            (not self.interleave or rank >= 3, f"an interleaved array has at least 3 dimensions, not {rank}"),
             (self.interleave != 32 or self.swizzle == 32, "the 32-byte interleaved layout needs the 32-byte swizzle"),
+            *(self._of_boxes() if self.corners is None else self._of_windows(*self.corners)),
+            (inner % 16 == 0, f"the inner side of a box is a multiple of 16 bytes, not {inner}"),
+            (
+                bool(self.interleave) or not self.swizzle or inner <= self.swizzle,
+                f"the inner side of a box is {inner} bytes and may have {self.swizzle} with this swizzle",
+            ),
         ]
-        if self.corners is None:
-            conditions += [
-                (len(self.box) == rank, "the box has a side for every dimension"),
-                (all(1 <= side <= MAX_BOX for side in self.box), f"the sides of a box are 1 to {MAX_BOX} elements"),
-            ]
-        else:
-            limit = 1 << {3: 15, 4: 7, 5: 4}.get(rank, 0)
-            conditions += [
-                (3 <= rank <= MAX_RANK, "im2col needs 3 to 5 dimensions"),
-                (all(len(c) == rank - 2 for c in self.corners), "corners have a number for each of W, H, D"),
-                (
-                    all(-limit <= c < limit for corner in self.corners for c in corner),
-                    f"corners are {-limit} to {limit - 1}",
-                ),
-                (
-                    1 <= self.box[0] <= MAX_BOX and 1 <= self.box[1] <= 1024,
-                    "a box has 1 to 256 channels, 1 to 1024 places",
-                ),
-            ]
-        if not self.interleave:
-            conditions += [
-                (inner % 16 == 0, f"the inner side of a box is a multiple of 16 bytes, not {inner}"),
-                (
-                    not self.swizzle or inner <= self.swizzle,
-                    f"the inner side of a box is {inner} bytes and may have {self.swizzle} with this swizzle",
-                ),
-            ]
+        if all(holds for holds, _ in conditions):  # else its bytes may not be counted
+            nbytes = box_bytes(self)
+            conditions.append((nbytes <= MAX_BYTES, f"a box has at most {MAX_BYTES:,} bytes, not {nbytes:,}"))
         return conditions
+
+    def _of_boxes(self) -> list[tuple[bool, str]]:
+        return [
+            (len(self.box) == self.rank, "the box has a side for every dimension"),
+            (
+                all(1 <= side <= MAX_BOX for side in self.box),
+                f"the sides of a box are 1 to {MAX_BOX} elements, not {self.box}",
+            ),
+        ]
+
+    def _of_windows(self, lower: tuple[int, ...], upper: tuple[int, ...]) -> list[tuple[bool, str]]:
+        limit = 1 << {3: 15, 4: 7, 5: 4}.get(self.rank, 0)
+        among = zip(self.sizes[1:], lower, upper, strict=False)
+        return [
+            (3 <= self.rank <= MAX_RANK, f"im2col needs 3 to 5 dimensions, not {self.rank}"),
+            (
+                all(len(c) == self.rank - 2 for c in (lower, upper)),
+                "corners have a number for each of W, H, D",
+            ),
+            (
+                all(-limit <= c < limit for c in (*lower, *upper)),
+                f"corners are {-limit} to {limit - 1}, not {lower} and {upper}",
+            ),
+            (
+                all(size + high - low > 0 for size, low, high in among),
+                f"corners {lower} and {upper} leave no place in {self.sizes[1:-1]}",
+            ),
+            (
+                1 <= self.box[0] <= MAX_BOX and 1 <= self.box[1] <= 1024,
+                f"a box has 1 to 256 channels and 1 to 1024 places, not {self.box[0]} and {self.box[1]}",
+            ),
+        ]
 
     def encode(self) -> bytes:
         """The 128 bytes; raises TensorMapError."""

@@ -3,6 +3,8 @@
     // options: -O2          of the compiler
     // arguments: 10 20      of the program
     // with: other.cu        another file of it
+    // gpu: h200             the GPU, where that is not an A100
+    // arch: compute_90a     the architecture, where that is not 8.0
     // exit: 3               its exit status, where that is not 0
     // finds: kind N file.h  the only findings, with the line that each is shown at where one is given, and its file
                              where that is not the program's; none otherwise
@@ -25,7 +27,9 @@ import pytest
 from scripts.program_picture import printed_program
 
 from warpschool.errors import WarpschoolError
+from warpschool.model import DEFAULT_GPU
 from warpschool.programs import build, find_tools, run_program
+from warpschool.programs.build import DEFAULT_ARCH
 from warpschool.show.programs import sentence, source_place
 
 FOLDER = Path(__file__).parent
@@ -65,6 +69,14 @@ class Program:
         return [self.path, *(self.path.with_name(name) for name in self.said("with"))]
 
     @property
+    def gpu(self) -> str:
+        return next(iter(self.said("gpu")), DEFAULT_GPU)
+
+    @property
+    def arch(self) -> str:
+        return next(iter(self.said("arch")), DEFAULT_ARCH)
+
+    @property
     def options(self) -> list[str]:
         return [word for line in self.said("options") for word in shlex.split(line)]
 
@@ -80,9 +92,10 @@ PROGRAMS = {f"{program.path.parent.name}/{program.path.stem}": program for progr
 @cache
 def built(names: tuple[str, ...]):
     """All of them, side by side."""
+    asked = {name: PROGRAMS[name] for name in names}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        one = {name: pool.submit(build, PROGRAMS[name].sources, PROGRAMS[name].options) for name in names}
-    return {name: future.result().path for name, future in one.items()}
+        done = {name: pool.submit(build, one.sources, one.options, arch=one.arch) for name, one in asked.items()}
+    return {name: future.result().path for name, future in done.items()}
 
 
 def pytest_cases():
@@ -105,7 +118,7 @@ def test_a_program_prints_and_is_told_what_it_should(name, request):
     program = PROGRAMS[name]
     path = built(_beside(name, request))[name]
     arguments = shlex.split(next(iter(program.said("arguments")), ""))
-    report = run_program(path, arguments, capture=True, timeout_s=_TIMEOUT_S)
+    report = run_program(path, arguments, gpu=program.gpu, capture=True, timeout_s=_TIMEOUT_S)
     told = [(note.kind, source_place(note), sentence(note)) for note in report.notes]
     if program.words is not None:
         assert report.output == program.words, (told, report.errors)

@@ -83,7 +83,7 @@ VERDICTS: Mapping[str, Verdict] = {
     "global-uninitialized": Verdict.UNINIT, "stream-race": Verdict.RACE,
     "leak": Verdict.MLE, "double-free": Verdict.RTE, "invalid-free": Verdict.RTE, "crash": Verdict.RTE,
     "assert": Verdict.RTE, "trap": Verdict.RTE, "unchecked-launch": Verdict.LE, "impossible-launch": Verdict.LE,
-    "ignored-error": Verdict.RTE,
+    "ignored-error": Verdict.RTE, "tensor-map": Verdict.RTE,
     "unsupported-call": Verdict.RJ, "unsupported": Verdict.RJ, "endless": Verdict.TLE, "deadlock": Verdict.SYNC,
     "prints-too-much": Verdict.OLE, "too-large": Verdict.MLE, "interrupted": Verdict.TLE,
 }  # fmt: skip

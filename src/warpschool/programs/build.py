@@ -97,10 +97,9 @@ def missing_calls(tools: Tools) -> list[str]:
 
 
 def missing_driver_calls(tools: Tools) -> list[str]:
-    """The same of the driver's header, by the names that the linker sees: `cuMemAlloc` is `cuMemAlloc_v2` there."""
+    """The same of the driver's header, by the names that the linker sees."""
     header = (tools.include / "cuda.h").read_text("utf-8", "replace")
-    newest = dict(re.findall(r"#define\s+(cu[A-Z]\w+)\s+(?:__CUDA_API_PT\w+\()?(cu[A-Z]\w+)", header))
-    declared = set(re.findall(r"CUresult CUDAAPI (cu[A-Z]\w+)\(", header))
+    newest, declared = _newest_names(header), _declared_by_driver(header)
     text = "".join(path.read_text("utf-8") for path in SHIM.glob("*.cpp"))
     ours = {newest.get(name, name) for name in re.findall(r"^API CUresult (cu\w+)\(", text, re.MULTILINE)}
     return sorted({newest.get(name, name) for name in declared} - ours)
@@ -115,6 +114,48 @@ def _other_errors(tools: Tools) -> str:
     cases = "".join(f'case {number}: return "{name}";\n' for name, number in found if name not in told)
     function = f"const char* other_error(int error) {{ switch (error) {{ {cases} }} return nullptr; }}"
     return f"namespace warp {{ {function} }}\n"
+
+
+def _from_headers(tools: Tools) -> str:
+    """Source that the library needs and that CUDA's headers say: names of errors, the driver's functions."""
+    return _other_errors(tools) + _driver_errors(tools) + _driver_entries(tools)
+
+
+def _driver_errors(tools: Tools) -> str:
+    """The names of the driver's errors, as its header has them."""
+    header = (tools.include / "cuda.h").read_text("utf-8", "replace")
+    body = header.partition("typedef enum cudaError_enum {")[2].partition("} CUresult;")[0]
+    found = {number: name for name, number in re.findall(r"^\s+(CUDA_\w+)\s*=\s*(\d+)", body, re.MULTILINE)}
+    cases = "".join(f'case {number}: return "{name}";\n' for number, name in found.items())
+    function = f"const char* driver_error(int error) {{ switch (error) {{ {cases} }} return nullptr; }}"
+    return f"namespace warp {{ {function} }}\n"
+
+
+def _driver_entries(tools: Tools) -> str:
+    """The driver's functions by their names without a version, for entry_points.cpp."""
+    header = (tools.include / "cuda.h").read_text("utf-8", "replace")
+    types = tools.include / "cudaTypedefs.h"
+    since: dict[str, int] = {}
+    for name, version in re.findall(r"\bPFN_(cu\w+?)_v(\d+)\b", types.read_text("utf-8", "replace") if types.is_file() else ""):
+        since[name] = min(since.get(name, int(version)), int(version))
+    newest = _newest_names(header)
+    names = sorted({n for n in _declared_by_driver(header) if not re.search(r"_v\d+$|_pt[ds][sz]$", n)})
+    functions = "".join(f'extern "C" int {name}();\n' for name in sorted({newest.get(n, n) for n in names}))
+    rows = "".join(
+        f'{{"{name}", {since.get(name, 0)}, reinterpret_cast<void*>(&{newest.get(name, name)})}},\n' for name in names
+    )
+    return (f"{functions}namespace warp {{ struct DriverEntry {{ const char* name; int since; void* function; }};\n"
+            f"extern const DriverEntry driver_entries[] = {{ {rows} }};\n"
+            f"extern const int driver_entry_count = {len(names)}; }}\n")  # fmt: skip
+
+
+def _newest_names(header: str) -> dict[str, str]:
+    """The name that the linker sees for a function of the driver's: `cuMemAlloc` is `cuMemAlloc_v2` there."""
+    return dict(re.findall(r"#define\s+(cu[A-Z]\w+)\s+(?:__CUDA_API_PT\w+\()?(cu[A-Z]\w+)", header))
+
+
+def _declared_by_driver(header: str) -> set[str]:
+    return set(re.findall(r"CUresult CUDAAPI (cu[A-Z]\w+)\(", header))
 
 
 def _nvidias(tools: Tools, library: str) -> Path | str:
@@ -166,7 +207,7 @@ def runtime_library(tools: Tools) -> Path:
         missing = Path(work) / "missing.cpp"  # a program that makes such a call is told which, and where
         entries = (f'API int {name}() {{ return warp::unsupported("{name}"); }}\n'
                    for name in (*missing_calls(tools), *missing_driver_calls(tools)))  # fmt: skip
-        missing.write_text(_MISSING + "".join(entries) + _other_errors(tools), "utf-8")
+        missing.write_text(_MISSING + "".join(entries) + _from_headers(tools), "utf-8")
         common = _precompiled(compile_, Path(work))
         objects = [[*compile_, "-c", str(missing), "-o", f"{work}/missing.o"]]  # whose entries no header may declare
         objects += [[*compile_, *common, "-c", str(p), "-o", f"{work}/{p.stem}.o"] for p in sorted(SHIM.glob("*.cpp"))]

@@ -39,7 +39,8 @@ _REASONS = (
     (r"TexRef|SurfRef", "texture references, which CUDA 12 dropped", "make a texture object"),
     (r"^cuParamSet|^cuLaunch(Grid|GridAsync)?$|^cuFuncSet(BlockShape|SharedSize)|^cuCtx(Attach|Synchronize_v2)",
      "launches as they were before CUDA 4", "call cuLaunchKernel"),
-    (r"TensorMap", "maps of tensors", "load tiles by cp.async or cp.async.bulk"),
+    (r"TensorMapEncodeIm2colWide", "im2col as Blackwell has it besides", "call cuTensorMapEncodeIm2col"),
+    (r"TensorMapSetAllocationClass", "how far beside an array a GPU may read", "leave it out"),
     (r"Decompress", "an engine that unpacks", "unpack in a kernel, or on the host"),
     (r"WaitValue|WriteValue|BatchMemOp", "streams that wait for a value in memory", "record an event, and wait for it"),
     (r"Discard|Batch|WithAttributes", "batches of copies", "make a call for each copy"),
@@ -53,7 +54,6 @@ _BESIDES = (
     (r"Graph|Capture", "a rare call for graphs", "build the graph again, or capture it with cudaStreamBeginCapture"),
     (r"Library|cuKernel|cudaKernel|EnumerateFunctions|FunctionCount", "libraries of kernels",
      "load a module: cuModuleLoadData, cuModuleGetFunction"),
-    (r"EntryPoint|ProcAddress", "addresses of the driver's functions", "call them, and link with -lcuda"),
     (r"MemPool|PoolAsync", "pools of this kind", "use cudaMallocAsync, cudaMallocFromPoolAsync and cudaMemPoolCreate"),
 )  # fmt: skip
 """The same of calls of the driver's that have no twin among the runtime's."""

@@ -29,11 +29,11 @@ class Note:
     `kind` is that of a `Finding`, or of the host: "leak", "double-free", "invalid-free", "copy-bounds",
     "copy-freed", "copy-pointer" (a host pointer for the device's or the other way round), "copy-uninitialized",
     "host-access" (the host uses device memory), "early-access" (managed memory while a kernel may run),
-    "unchecked-launch", "ignored-error", "crash", "unsupported-call"; of a kernel "global-uninitialized" (it reads
-    what nothing was ever written to), and of its end: "assert", "trap", "endless", "deadlock", "unsupported",
-    "too-large", "prints-too-much", "impossible-launch", "interrupted" (it ran when the program was interrupted); of
-    work in several streams "stream-race" (nothing orders two accesses to the same bytes). `facts` are numbers and names
-    of the kind. `hosts`: the host's stack, innermost first; `origin` where the memory in question was allocated,
+    "unchecked-launch", "ignored-error", "crash", "unsupported-call", "tensor-map" (the driver makes no such map); of a
+    kernel "global-uninitialized" (it reads what nothing was ever written to), and of its end: "assert", "trap",
+    "endless", "deadlock", "unsupported", "too-large", "prints-too-much", "impossible-launch", "interrupted" (it ran
+    when the program was interrupted); of work in several streams "stream-race" (nothing orders two accesses to the same
+    bytes). `facts` are numbers and names of the kind. `hosts`: the host's stack, innermost first; `origin` where the memory in question was allocated,
     `freed` where it was freed. `times`: in how many launches, or how often, it was seen.
     """
 

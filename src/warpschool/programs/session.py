@@ -32,7 +32,7 @@ from ptxsim.errors import (
 from ptxsim.limits import HEAP_BYTES, WARP
 from warpschool import model
 from warpschool.compile import Resources, parse_resources
-from warpschool.programs import errors, library
+from warpschool.programs import errors, library, tensor_maps
 from warpschool.programs.adopt import Argument, Dim3, LaunchRecord
 from warpschool.programs.arena import FREED_BY_FREE, HOST_VISIBLE, Arena, Piece
 from warpschool.programs.clock import Clock
@@ -784,6 +784,26 @@ class Session:
         except TextureError:
             return self._answer(errors.INVALID_VALUE)
         return self._answer(0)
+
+    def _tensor_map(self, f: Fields) -> bytes:
+        asked = tensor_maps.Asked.of(f)
+        return self._made_map(asked.call, lambda: asked.encoded(self.spec), f.callers())
+
+    def _tensor_map_address(self, f: Fields) -> bytes:
+        data, address = f.bytes(), f.u64()
+        return self._made_map(
+            "cuTensorMapReplaceAddress", lambda: tensor_maps.moved(data, address, self.spec), f.callers()
+        )
+
+    def _made_map(self, call: str, make: Callable[[], bytes], callers: tuple[int, ...]) -> bytes:
+        """The answer with a map, or with the error of a call that made none, of which the reason is told."""
+        if self.fatal:
+            return self._answer(self.fatal)
+        try:
+            return self._answer(tail=make())
+        except tensor_maps.NoTensorMap as refused:
+            self.findings.host("tensor-map", self.process.places(callers), call=call, message=str(refused))
+            return self._answer(refused.error)
 
     # -- order ----------------------------------------------------------------------------------------------------
     def _synchronize(self, f: Fields) -> bytes:

@@ -101,6 +101,7 @@ _HOST: dict[str, Callable[[Facts], str]] = {
     ),
     "ignored-error": lambda f: f"{f['call']} failed with {f['error']}, and the program did not look",
     "unsupported-call": lambda f: _refused(f["call"]),
+    "tensor-map": lambda f: f"{f['call']} makes no tensor map: {f['message']}",
     "interrupted": lambda f: "the kernel was still running when the program was interrupted",
     "crash": _crash,
 }  # fmt: skip

@@ -316,20 +316,13 @@ API CUresult cuEventDestroy(CUevent event) { return as_driver(cudaEventDestroy(r
 API CUresult cuStreamSynchronize(CUstream stream) { return as_driver(cudaStreamSynchronize(stream_of(stream))); }
 API CUresult cuStreamDestroy(CUstream stream) { return as_driver(cudaStreamDestroy(stream_of(stream))); }
 
+namespace warp {
+/// The name of an error, which the build reads off CUDA's header; null for a number that is none.
+const char* driver_error(int error);
+}
 API CUresult cuGetErrorName(CUresult error, const char** text) {
-    switch (error) {
-        case CUDA_SUCCESS: *text = "CUDA_SUCCESS"; break;
-        case CUDA_ERROR_INVALID_VALUE: *text = "CUDA_ERROR_INVALID_VALUE"; break;
-        case CUDA_ERROR_OUT_OF_MEMORY: *text = "CUDA_ERROR_OUT_OF_MEMORY"; break;
-        case CUDA_ERROR_INVALID_DEVICE: *text = "CUDA_ERROR_INVALID_DEVICE"; break;
-        case CUDA_ERROR_INVALID_PTX: *text = "CUDA_ERROR_INVALID_PTX"; break;
-        case CUDA_ERROR_FILE_NOT_FOUND: *text = "CUDA_ERROR_FILE_NOT_FOUND"; break;
-        case CUDA_ERROR_NOT_FOUND: *text = "CUDA_ERROR_NOT_FOUND"; break;
-        case CUDA_ERROR_ILLEGAL_ADDRESS: *text = "CUDA_ERROR_ILLEGAL_ADDRESS"; break;
-        case CUDA_ERROR_LAUNCH_FAILED: *text = "CUDA_ERROR_LAUNCH_FAILED"; break;
-        default: *text = "CUDA_ERROR_UNKNOWN"; break;
-    }
-    return CUDA_SUCCESS;
+    *text = driver_error(error);
+    return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 API CUresult cuGetErrorString(CUresult error, const char** text) {
     cudaError_t same = error == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation : error == CUDA_ERROR_NOT_FOUND ? cudaErrorSymbolNotFound

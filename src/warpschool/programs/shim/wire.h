@@ -43,6 +43,10 @@ enum Request : uint64_t {
     RESET,              // cudaDeviceReset
     UNSUPPORTED,        // name of the call (bytes), callers
     LIBRARY,            // name of the routine (bytes), stream, its own fields (bytes), callers -> result (bits of double)
+    TENSOR_MAP,         // name of the call (bytes), where the map goes, CUtensorMapDataType, rank, address, interleave, swizzle, L2 promotion, fill,
+                        // then sizes, strides, box (of im2col channels and places), steps, lower and upper corner, each: whether it was
+                        // given, numbers of 8 bytes (bytes); callers -> map (bytes)
+    TENSOR_MAP_ADDRESS, // map (bytes), address, callers -> map (bytes)
     GOODBYE,            // exit status
     REQUESTS
 };
