@@ -136,7 +136,10 @@ class TensorMap:
             (1 <= rank <= MAX_RANK, f"an array has 1 to {MAX_RANK} dimensions, not {rank}"),
             (len(self.strides) == rank - 1, "there is a stride for every dimension but the innermost"),
             (len(steps) == rank, "there is an element stride for every dimension"),
-            (self.address % whole == 0, f"the array must start at a multiple of {whole} bytes, not at {self.address:#x}"),
+            (
+                self.address % whole == 0,
+                f"the array must start at a multiple of {whole} bytes, not at {self.address:#x}",
+            ),
             (all(0 < n <= 1 << 32 for n in self.sizes), f"sizes are 1 to 2^32, not {self.sizes}"),
             (
                 all(0 <= s < 1 << 40 and s % whole == 0 for s in self.strides),

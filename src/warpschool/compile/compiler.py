@@ -22,6 +22,7 @@ from warpschool.compile.source import (
     advice_on_headers,
     check_options,
     cleared_source,
+    first_folders,
     foreign_file,
     normalise,
     override_constants,
@@ -324,8 +325,9 @@ class _Job:
         """NVRTC's options for these texts; clang takes of them what means something to it."""
         standard = [] if any("std=" in option for option in self.options) else ["-std=c++17"]
         verbose = ["--ptxas-options=-v"] if self.arch.startswith("sm_") else []
-        includes = [f"-I{folder}" for folder in self.toolchain.includes]
-        ours = own_options("\n".join(texts), folder=STANDARD)
+        code = "\n".join(texts)
+        includes = [*first_folders(code, folder=STANDARD), *(f"-I{folder}" for folder in self.toolchain.includes)]
+        ours = own_options(code, folder=STANDARD)
         both = ["-default-device"] if has_host_code(self.source) else []  # functions that nvcc takes for both sides
         return [f"-arch={self.arch}", *standard, "-lineinfo", *verbose, *both, *includes, *ours, *self.options]
 

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warpschool.compile.source import blank
+from warpschool.compile.source import DRIVER, blank
 
 _INCLUDE = re.compile(
     r"^[^\S\n]*#[^\S\n]*include[^\S\n]*(?:<(?P<angled>[^>\n]+)>|\"(?P<quoted>[^\"\n]+)\")[^\n]*", re.MULTILINE
@@ -36,9 +36,10 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _NO_VARIABLE = re.compile(r"\b(?:const|using|typedef|template|namespace|static_assert|friend|enum|asm)\b")
 _USING_STD = re.compile(r"\busing\s+(?:namespace\s+)?(?:::)?std\b")
 HOST_RUNTIME = frozenset({
-    "cuda.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_profiler_api.h", "cublas_v2.h", "cublas.h", "cublasLt.h",
-    "cufft.h", "curand.h", "cusparse.h", "cusolverDn.h", "nvToolsExt.h", "helper_cuda.h", "helper_functions.h",
-    "helper_timer.h", "helper_string.h", "helper_image.h", "device_launch_parameters.h", "driver_types.h",
+    "cuda.h", "cudaTypedefs.h", "cuda_runtime.h", "cuda_runtime_api.h", "cuda_profiler_api.h", "cublas_v2.h",
+    "cublas.h", "cublasLt.h", "cufft.h", "curand.h", "cusparse.h", "cusolverDn.h", "nvToolsExt.h", "helper_cuda.h",
+    "helper_functions.h", "helper_timer.h",
+    "helper_string.h", "helper_image.h", "device_launch_parameters.h", "driver_types.h",
 })  # fmt: skip
 """CUDA's headers for the host: a compiler of device code has what a kernel needs of them built in."""
 
@@ -68,7 +69,7 @@ def device_part(source: str, *, header: bool = False) -> str:
     has_host = has_host_code(source)
     pieces = tuple(_pieces(plain, code))
     cuts = _host_pieces(pieces, plain, code) if has_host else []
-    cuts += [m.span() for m in _INCLUDE.finditer(code) if has_host and _is_host_header(m)]
+    cuts += [m.span() for m in _INCLUDE.finditer(code) if has_host and _is_left_out(m)]
     text = _blanked(source, cuts)
     return _with_linkage(text, [piece for piece in pieces if _KERNEL.search(piece.head)])
 
@@ -91,6 +92,10 @@ def has_host_code(source: str) -> bool:
 def _is_host_header(include: re.Match[str]) -> bool:
     name = include["angled"] or include["quoted"]
     return name in HOST_RUNTIME or (include["angled"] is not None and name in HOST_HEADERS)
+
+
+def _is_left_out(include: re.Match[str]) -> bool:
+    return _is_host_header(include) and include["angled"] not in DRIVER and include["quoted"] not in DRIVER
 
 
 def _blanked(source: str, cuts: list[tuple[int, int]]) -> str:

@@ -284,6 +284,15 @@ def standard_options(code: str, *, folder: Path) -> list[str]:
     return [f"-I{folder}", "-diag-suppress=47", *early]  # 47: CUDA's own headers define some once more
 
 
+DRIVER = frozenset({"cuda.h", "cudaTypedefs.h"})
+"""The driver's headers, of which a kernel needs some types: ours are read in their place (include/cuda.h)."""
+
+
+def first_folders(code: str, *, folder: Path) -> list[str]:
+    """What puts our headers before NVIDIA's for a source that includes one of the driver's, which needs a host's."""
+    return [f"-I{folder}"] if DRIVER.intersection(_INCLUDED.findall(code)) else []
+
+
 _LIBCUDACXX = ("cuda/", "cub/", "thrust/", "cooperative_groups", "curand")
 _UNROLLED = "_CCCL_META_UNROLL_LIMIT"
 """How many cases of some templates libcu++ writes out by nested macros: 10 for nvcc, 16 for NVRTC, which takes longer

@@ -266,6 +266,12 @@ _OF_PROGRAM: Mapping[str, Hints] = {
         "At {lines}: it gives back a cudaError_t, which is cudaSuccess or says what was wrong.",
         "CHECK(cudaMalloc(&d_x, bytes));",
     ),
+    "tensor-map": (
+        "The driver makes no tensor map of this. Which of its conditions does not hold?",
+        "At {lines}: strides and the array's address are multiples of 16 bytes, and so is a box's inner side, which "
+        "fits into the swizzle; a box has at most 256 elements along each dimension.",
+        "cuuint64_t strides[] = {columns * sizeof(half)};   bytes, of all dimensions but the innermost",
+    ),
     "crash": (
         "Host code used an address that is none of its own.",
         "At {lines}: an index behind an array's end, a vector that is too short, or a pointer that was never set.",

@@ -135,8 +135,9 @@ def _driver_entries(tools: Tools) -> str:
     """The driver's functions by their names without a version, for entry_points.cpp."""
     header = (tools.include / "cuda.h").read_text("utf-8", "replace")
     types = tools.include / "cudaTypedefs.h"
+    pointers = types.read_text("utf-8", "replace") if types.is_file() else ""
     since: dict[str, int] = {}
-    for name, version in re.findall(r"\bPFN_(cu\w+?)_v(\d+)\b", types.read_text("utf-8", "replace") if types.is_file() else ""):
+    for name, version in re.findall(r"\bPFN_(cu\w+?)_v(\d+)\b", pointers):
         since[name] = min(since.get(name, int(version)), int(version))
     newest = _newest_names(header)
     names = sorted({n for n in _declared_by_driver(header) if not re.search(r"_v\d+$|_pt[ds][sz]$", n)})

@@ -33,8 +33,9 @@ class Note:
     kernel "global-uninitialized" (it reads what nothing was ever written to), and of its end: "assert", "trap",
     "endless", "deadlock", "unsupported", "too-large", "prints-too-much", "impossible-launch", "interrupted" (it ran
     when the program was interrupted); of work in several streams "stream-race" (nothing orders two accesses to the same
-    bytes). `facts` are numbers and names of the kind. `hosts`: the host's stack, innermost first; `origin` where the memory in question was allocated,
-    `freed` where it was freed. `times`: in how many launches, or how often, it was seen.
+    bytes). `facts` are numbers and names of the kind. `hosts`: the host's stack, innermost first; `origin` where the
+    memory in question was allocated, `freed` where it was freed. `times`: in how many launches, or how often, it was
+    seen.
     """
 
     kind: str

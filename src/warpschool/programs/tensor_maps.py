@@ -55,9 +55,11 @@ class Asked:
 
     @classmethod
     def of(cls, f: Fields) -> Asked:
-        call, numbers = f.text(), f.many(8)
+        call = f.text()
+        target, data_type, rank, address, interleave, swizzle, promotion, fill = f.many(8)
         names = ("globalDim", "globalStrides", "boxDim", "elementStrides", "pixelBoxLowerCorner", "pixelBoxUpperCorner")
-        return cls(call, *numbers, {name: _array(f, "q" if "Corner" in name else "Q") for name in names})
+        arrays = {name: _array(f, "q" if "Corner" in name else "Q") for name in names}
+        return cls(call, target, data_type, rank, address, interleave, swizzle, promotion, fill, arrays)
 
     def encoded(self, spec: GpuSpec) -> bytes:
         """The map's 128 bytes. Raises NoTensorMap."""

@@ -6,6 +6,7 @@ Without the package ziglang those that compile are skipped; `make test-clang` ru
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 
 import numpy as np
@@ -119,6 +120,15 @@ def test_both_targets_and_an_unknown_one():
     for unknown in ("compute_33", "compute_20", "compute_999"):  # clang itself would take the second
         with pytest.raises(CompileError, match=rf"not know {unknown}; it knows compute_75, compute_80, compute_86,"):
             compile_cuda(KERNEL, compiler="clang", arch=unknown)
+
+
+@needs_clang
+@pytest.mark.parametrize("header", ["cuda.h", "cudaTypedefs.h"])
+def test_tensor_maps_are_types_of_clangs_device_code_too(header):
+    code = f"""#include <{header}>
+extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, unsigned long long* x) {{ x[0] = sizeof map; }}
+"""
+    assert re.search(r"\.align \d+ \.b8 k_param_0\[128\]", compile_cuda(code, compiler="clang", arch="compute_90a").ptx)
 
 
 @needs_clang

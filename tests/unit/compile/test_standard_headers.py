@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import pytest
 
+import warpschool
 from warpschool.compile import compile_cuda, source
 from warpschool.compile.source import library_options, standard_options
 from warpschool.compile.toolchain import STANDARD
@@ -96,3 +100,62 @@ def test_a_wrong_call_of_what_the_compiler_has_built_in_is_an_error_of_the_sourc
     with pytest.raises(CompileError, match="matches the argument list") as caught:
         ptx(f"x[0] = 1; {call};")
     assert not isinstance(caught.value, PolicyError) and caught.value.diagnostics[0].line == 3
+
+
+MAPPED = """
+template <CUtensorMapSwizzle swizzle = CU_TENSOR_MAP_SWIZZLE_128B>
+static CUtensorMap encoded(float* x, cuuint64_t* sizes)
+{
+    CUtensorMap map;
+    PFN_cuTensorMapEncodeTiled_v12000 encode = entry();
+    if (encode(&map, sizes, swizzle) != CUDA_SUCCESS) exit(1);
+    return map;
+}
+extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, unsigned long long* found)
+{
+    static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) >= 64 && sizeof(map.opaque[0]) == 8);
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map));
+    found[0] = map.opaque[0];
+}
+"""
+
+
+@pytest.mark.parametrize("headers", [
+    ["cuda.h"], ["cudaTypedefs.h"], ["cuda.h", "cudaTypedefs.h"], ["cuda.h", "cuda/barrier"],
+    ["cuda/barrier", "cuda.h"], ["cuda.h", "cuda_runtime.h", "cuda_bf16.h"], ["vector", "cudaTypedefs.h", "stdint.h"],
+], ids=" ".join)  # fmt: skip
+def test_tensor_maps_are_types_of_device_code_too(headers):
+    """With NVIDIA's headers beside ours, which forward-declare it."""
+    compiled = compile_cuda("".join(f"#include <{name}>\n" for name in headers) + MAPPED, arch="compute_90a")
+    assert not compiled.warnings
+    assert re.search(r"\.param \.align (64|128) \.b8 k_param_0\[128\]", compiled.ptx)
+
+
+def test_whoever_asks_for_no_driver_has_nvidias_headers_first():
+    code = '#include <cuda_fp16.h>\n#include <stdint.h>\nextern "C" __global__ void k(float* x) { x[0] = 1; }'
+    assert source.first_folders(code, folder=STANDARD) == []
+    assert source.first_folders("#include <cuda.h>\n" + code, folder=STANDARD) == [f"-I{STANDARD}"]
+
+
+def test_a_map_goes_to_a_kernel_that_has_the_type_from_the_header():
+    code = """#include <cuda.h>
+    extern "C" __global__ void k(const __grid_constant__ CUtensorMap map, float* y)
+    {
+        __shared__ alignas(128) float box[32];
+        __shared__ unsigned long long bar;
+        unsigned to = __cvta_generic_to_shared(box), b = __cvta_generic_to_shared(&bar);
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(b));
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 128;" ::"r"(b));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                     "[%0], [%1, {%3, %4}], [%2];" ::"r"(to), "l"(&map), "r"(b), "r"(4), "r"(2) : "memory");
+        asm volatile("{\\n.reg .pred p;\\nWAIT:\\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], 0;\\n"
+                     "@!p bra WAIT;\\n}" ::"r"(b) : "memory");
+        for (int k = 0; k < 32; k++) y[k] = box[k];
+    }
+    """
+    x = np.arange(16 * 32, dtype=np.float32).reshape(16, 32)
+    module = warpschool.RawModule(code=code, device="sim", arch="compute_90a")
+    device = module.device
+    d_x, y = device.asarray(x), device.zeros(32, np.float32)
+    module.get_function("k")(1, 1, (device.tensor_map(d_x, (8, 4)), y))
+    assert np.array_equal(y.get().reshape(8, 4), x[2:10, 4:8])

@@ -1,7 +1,7 @@
 """Tensor maps as programs ask for them: which the driver refuses, with what error, and what is told.
 
-The rows were given to an H200's driver (13.0), which did the same: but for sizes of 2^64 - 1, for null corners, where it
-crashes, and for `OURS`.
+The rows were given to an H200's driver (13.0), which did the same: but for sizes of 2^64 - 1, for null corners, where
+it crashes, and for `OURS`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def test_boxes_that_the_driver_takes(changes):
     ({"globalStrides": (8,)}, r"strides .*\(8,\)"), ({"globalStrides": (1 << 40,)}, "strides"),
     ({"boxDim": (0, 8)}, "sides"), ({"boxDim": (32, 257)}, "sides of a box are 1 to 256"),
     ({"boxDim": (3, 8)}, "16 bytes, not 12"), ({"boxDim": (64, 8)}, "256 bytes and may have 128"),
-    ({"boxDim": (256, 256), "swizzle": 0}, "233,472 bytes, not 262,144"), ({"elementStrides": (9, 1)}, "element strides"),
+    ({"boxDim": (256, 256), "swizzle": 0}, "233,472 bytes, not 262,144"),
+    ({"elementStrides": (9, 1)}, "element strides are 1 to 8"),
     ({"elementStrides": (1, 0)}, "element strides"), ({"interleave": 1}, "3 dimensions"),
     ({"interleave": 1, "rank": 3, "boxDim": (1, 8, 2)}, "16 bytes, not 4"),
     ({"interleave": 2, "rank": 3, "swizzle": 1, "address": AT + 16}, "multiple of 32"),
@@ -77,10 +78,12 @@ def test_boxes_that_the_driver_takes(changes):
     ({"interleave": 3, "rank": 3}, "interleave is 3"), ({"swizzle": 4}, "128B_ATOM_32B needs"),
     ({"swizzle": 6}, "needs compute capability 10.0"), ({"swizzle": 7}, "swizzle is 7"),
     ({"data_type": 13}, "16U4_ALIGN8B needs"), ({"data_type": 16}, "tensorDataType is 16"),
-    ({"data_type": (1 << 32) - 1}, "tensorDataType"), ({"rank": 0}, "tensorRank is 0"), ({"rank": 6}, "tensorRank is 6"),
+    ({"data_type": (1 << 32) - 1}, "tensorDataType"), ({"rank": 0}, "tensorRank is 0"),
+    ({"rank": 6}, "tensorRank is 6"),
     ({"promotion": 4}, "l2Promotion is 4"), ({"fill": 1, "data_type": 3}, "NaN"), ({"fill": 2}, "oobFill is 2"),
     ({"target": 0}, "tensorMap is a null"), ({"globalDim": None}, "globalDim is a null"),
-    ({"globalStrides": None}, "globalStrides is a null"), ({"globalStrides": None, "rank": 1}, "globalStrides is a null"),
+    ({"globalStrides": None}, "globalStrides is a null"),
+    ({"globalStrides": None, "rank": 1}, "globalStrides is a null"),
     ({"boxDim": None}, "boxDim is a null"), ({"elementStrides": None}, "elementStrides is a null"),
     ({"swizzle": 1, "boxDim": (16, 8)}, "64 bytes and may have 32"),
     ({"swizzle": 2, "boxDim": (32, 8)}, "128 bytes and may have 64"),

@@ -1,3 +1,0 @@
-// cuda.h: all of it that device code can use is there without a header.
-#pragma once
-#include "warpschool_cuda.h"
