@@ -83,9 +83,9 @@ def object_options(tools: Tools, arch: str) -> list[str]:
 
 
 def link_options(tools: Tools, runtime: Path) -> list[str]:
-    """What the whole is linked with."""
+    """What the whole is linked with. The path is for dlopen("libcuda.so.1")."""
     return ["-ccbin", str(tools.host), "-cudart", "none", f"-L{runtime.parent}", "-lwarpcudart",
-            "-Wno-deprecated-gpu-targets"]  # fmt: skip
+            f"-Xlinker=-rpath={runtime.parent}", "-Wno-deprecated-gpu-targets"]  # fmt: skip
 
 
 def missing_calls(tools: Tools) -> list[str]:
@@ -180,7 +180,7 @@ def has_runtime_library(tools: Tools) -> bool:
 
 def _runtime_place(tools: Tools) -> Path:
     """Where the library of these tools and of our sources as they are lies, once it is made."""
-    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, *_nvidias_two(tools)
+    fixed = _MISSING, _EARLIER_DRIVER, *_BROUGHT, *_SHARED, *STANDS_FOR, *_nvidias_two(tools)
     key = cache.content_key(tools.identity, shim_identity(), sys.executable, *fixed)
     return _folder("runtime") / key / NAME
 

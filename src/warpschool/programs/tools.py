@@ -108,11 +108,12 @@ HEADERS = SHIM / "include"
 EARLIER = SHIM / "earlier"
 """Headers that come before NVIDIA's of the same names and bring what those no longer do."""
 NAME = "libwarpcudart.so"
-STANDS_FOR = tuple(f"lib{name}.so" for name in (
+STANDS_FOR = (*(f"lib{name}.so" for name in (
     "cudart", "cudart_static", "cublas", "cublas_static", "cublasLt_static", "culibos", "cuda", "cudadevrt", "curand",
     "curand_static", "nvrtc",
-))  # fmt: skip
-"""What a program may ask the linker for. What static libraries need of each other is asked for with them."""
+)), "libcuda.so.1")  # fmt: skip
+"""What a program may ask the linker for, and the last one dlopen: as libcu++ does. What static libraries need of each
+other is asked for with them."""
 
 
 def shim_identity() -> str:

@@ -1,4 +1,4 @@
-// Tensor maps from the driver: its function by four ways, a box in each swizzle, and a store through a map with a new address. Quick.
+// Tensor maps from the driver: its function by five ways, a box in each swizzle, and a store through a map with a new address. Quick.
 // gpu: h200
 // arch: compute_90a
 // options: -lcuda -std=c++17
@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cuda.h>
 #include <cudaTypedefs.h>
+#include <dlfcn.h>
 #include <vector>
 
 constexpr int kRows = 16, kColumns = 96, kBoxRows = 8;
@@ -51,6 +52,7 @@ Encode found(int way)
     if (way == 1) cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &status);
     if (way == 2) cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &status);
     if (way == 3) cuGetProcAddress(name, &function, 12000, 0, &same);
+    if (way == 4) return reinterpret_cast<Encode>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));  // as libcu++ does
     return status == cudaDriverEntryPointSuccess || same == CU_GET_PROC_ADDRESS_SUCCESS ? reinterpret_cast<Encode>(function) : nullptr;
 }
 
@@ -105,6 +107,7 @@ int main()
             }
         printf("swizzle %d: %d %d, %d wrong\n", mode, made, moved, wrong);
     }
+    printf("all are one: %d\n", found(4) == found(0));
     ask("cuTensorMapEncodeTiled", 11080);
     ask("cuMemAlloc", 2000);
     ask("cuMemAlloc_v2", 12000);
@@ -120,6 +123,7 @@ swizzle 0: 0 0, 0 wrong
 swizzle 1: 0 0, 0 wrong
 swizzle 2: 0 0, 0 wrong
 swizzle 3: 0 0, 0 wrong
+all are one: 1
 cuTensorMapEncodeTiled of 11080: cudaSuccess, 2, null
 cuMemAlloc of 2000: cudaSuccess, 0, there
 cuMemAlloc_v2 of 12000: cudaSuccess, 1, null
