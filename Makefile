@@ -46,10 +46,10 @@ lab: $(LAB)
 	@$(VENV)/bin/warpschool lab $(ARGS)
 
 test: $(DEV)
-	@$(PY) -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+	@$(PY) -m pytest -n auto -m "not slow" $(ARGS)
 
 test-all: $(DEV)
-	@$(PY) -m pytest -n auto --dist worksteal $(ARGS)
+	@$(PY) -m pytest -n auto $(ARGS)
 
 test-clang: $(DEV)
 	@WARPSCHOOL_COMPILER=clang $(PY) -m pytest -n auto tests/unit/compile/test_clang.py tests/content/test_solutions.py \

@@ -166,11 +166,18 @@ def _fastest(work: Work, number: int, text: str) -> float:
     return min(times)
 
 
+def _most_mb() -> int:
+    """The most memory that this process has had; a fork begins with what its parent has."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+
 def _child(work: Work, numbers: range, state: mmap.mmap, out: str) -> None:
     _limit(work.limits)
     outcomes: Counter[str] = Counter()
     digests: dict[int, str] = {}
-    slowest, resident, every = 0.0, 0, max(1, work.limits.batch // 200)
+    slowest, every = 0.0, max(1, work.limits.batch // 200)
+    resident = _most_mb()
+    most = resident + (work.limits.resident >> 20)
     with open(out, "w") as file:
 
         def tell(*what: object) -> None:
@@ -195,14 +202,14 @@ def _child(work: Work, numbers: range, state: mmap.mmap, out: str) -> None:
                 tell("finding", number, signature(error), traceback.format_exc()[-3000:])
             took = time.process_time() - start
             slowest = max(slowest, took)
-            resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+            resident = _most_mb()
             if number % every == every - 1:  # what a child that dies later has done so far
                 tell("done", outcomes, resident, slowest, digests)
                 outcomes.clear()
                 digests.clear()
             if took > work.limits.slow_s and (again := _fastest(work, number, text)) > work.limits.slow_s:
                 tell("finding", number, "slow", f"{again:.1f} s of processor time at best")
-            if resident > work.limits.resident >> 20 > before:
+            if resident > most >= before:
                 tell("finding", number, "memory", f"{before} MB before, {resident} MB after")
         tell("done", outcomes, resident, slowest, digests)
 
@@ -370,7 +377,7 @@ def verdict(work: Work, number: int, text: str) -> str:
 
         def judge() -> None:
             _limit(work.limits)
-            found, start = "", time.process_time()
+            most, found, start = _most_mb() + (work.limits.resident >> 20), "", time.process_time()
             try:
                 work.run(number, text)
             except BaseException as error:
@@ -378,7 +385,7 @@ def verdict(work: Work, number: int, text: str) -> str:
             slow_s = work.limits.slow_s
             if not found and time.process_time() - start > slow_s < _fastest(work, number, text):
                 found = "slow"
-            if not found and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 > work.limits.resident:
+            if not found and _most_mb() > most:
                 found = "memory"
             os.write(out.fileno(), found.encode())
 
