@@ -82,6 +82,7 @@ def test_commands_of_a_class_on_a_tiny_disk(graded, tmp_path):
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG])
+@pytest.mark.thinned(2)
 def test_a_page_that_cannot_be_written_leaves_the_old_ones(graded, monkeypatch, number):
     """The disk fills up between one student's page and the next, when nbgrader has removed the old one."""
     from nbconvert.writers import FilesWriter

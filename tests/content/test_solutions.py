@@ -49,7 +49,7 @@ def test_reference_is_accepted(step):
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if not step.is_program], ids=str)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 def test_reference_keeps_its_variables_in_registers(step):
     source = step.solution.read_text("utf-8")
     arch = parse_contract(source, name=step.file_name).target or "sm_80"

@@ -20,7 +20,7 @@ def _started():
 @pytest.mark.parametrize(
     ("mode", "count"),
     [
-        ("read", 600),
+        ("read", 300),
         ("launch", 16),
         ("cuda", 2),
         pytest.param("read", 50_000, marks=pytest.mark.slow),

@@ -68,6 +68,7 @@ def harm_in(page: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", corpus.TEXTS)
+@pytest.mark.thinned(4)
 def test_no_markdown_is_more_than_shown(exporter, tmp_path, name):
     page, scripts = shown(exporter, tmp_path, new_markdown_cell(corpus.TEXTS[name]))
     assert not harm_in(page)

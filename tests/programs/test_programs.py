@@ -113,7 +113,7 @@ def _beside(name, request) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", pytest_cases())
-@pytest.mark.thinned(2)
+@pytest.mark.thinned(4)
 def test_a_program_prints_and_is_told_what_it_should(name, request):
     program = PROGRAMS[name]
     path = built(_beside(name, request))[name]

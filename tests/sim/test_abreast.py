@@ -72,7 +72,7 @@ def _given(threads: int) -> tuple:
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("warps", [1, 2, 3, 4, 7, 8])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.thinned(7)
+@pytest.mark.thinned(14)
 def test_no_bit_shows_it(kind, warps: int, wide: bool, monkeypatch):
     monkeypatch.setattr(engine, "wide_vectors", lambda: wide)
     ptx, given = _ptx(*KINDS[kind]), _given(32 * warps)

@@ -34,7 +34,7 @@ def recorded():
 
 
 @pytest.mark.parametrize("name", [c.name for c in CASES if for_oracle(c)])
-@pytest.mark.thinned(16)
+@pytest.mark.thinned(32)
 def test_machine_code_and_oracle_agree(name):
     case = BY_NAME[name]
     found, findings, counters = launch(case)
@@ -47,7 +47,7 @@ def test_machine_code_and_oracle_agree(name):
 
 
 @pytest.mark.parametrize("name", BY_NAME)
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 def test_simulator_and_silicon_agree(name, recorded):
     case = BY_NAME[name]
     found, _, counters = launch(case, tensor_sums="hopper")

@@ -100,7 +100,7 @@ generated: set[tuple[str, str]] = set()
 
 @pytest.mark.parametrize("target", ["macOS on ARM", "AVX-512"], indirect=True)
 @pytest.mark.parametrize("step", REFERENCES, ids=lambda step: step.name)
-@pytest.mark.thinned(12)
+@pytest.mark.thinned(24)
 def test_each_instruction_of_references_becomes_machine_code(step, target):
     """One by one, as they run first: quick enough for one reference in twelve, drawn from all labs, in each run."""
     for made in translations(step, Options(parted=True, outlined=True), wide=target == "AVX-512"):

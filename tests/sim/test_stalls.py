@@ -87,7 +87,7 @@ def told(ptx: str, grid: int, block: int, **manner) -> EndlessWait:
 
 
 @pytest.mark.parametrize("grid", [2, 6])
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 @pytest.mark.parametrize("name", DEADLOCKS)
 def test_a_deadlock_is_told_alike_by_all(name, grid):
     body, what = DEADLOCKS[name]
@@ -180,7 +180,7 @@ GO_ON = {
 
 @pytest.mark.parametrize("manner", MANNERS[:4], ids=str)
 @pytest.mark.parametrize("name", GO_ON)
-@pytest.mark.thinned(4)
+@pytest.mark.thinned(8)
 def test_what_would_go_on_goes_on(name, manner):
     if name == "it counts in memory" and not manner.get("check", True):
         pytest.skip("the same as with checks")

@@ -15,7 +15,7 @@ from .warpgroup_cases import CASES, Arguments, Case, arguments, program
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.thinned(5)
+@pytest.mark.thinned(10)
 def test_engine_oracle_and_numpy_agree(case: Case):
     given = arguments(case)
     shared, registers, words = given.shared, given.sums, given.held

@@ -86,7 +86,7 @@ def size(path: Path) -> tuple[int, int]:
     [pytest.param(p, marks=pytest.mark.slow if is_slow(p) else ()) for p in SPECIMENS],
     ids=lambda p: "-".join(p.relative_to(HERE).with_suffix("").parts),
 )
-@pytest.mark.thinned(10)
+@pytest.mark.thinned(20)
 def test_specimen_gets_its_verdict_and_line(path):
     specimen = specimens.read(path)
     source = specimen.source(SOLUTIONS)

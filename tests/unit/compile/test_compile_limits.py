@@ -151,6 +151,7 @@ def test_a_long_log_is_cut():
     "__device__ int " + "*" * 100_000 + "p;",
     "__global__ void f(int* x) {" + "if (x[0]) {" * 20_000 + "}" * 20_001,
 ])  # fmt: skip
+@pytest.mark.thinned(3)
 def test_deep_nesting_ends_in_a_verdict(source):
     try:
         compile_cuda(source, limits=CompileLimits(cpu_s=2))

@@ -60,6 +60,7 @@ def ptx_of(toolchain: Toolchain, source: str) -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="folders have other names on Linux only")
 @pytest.mark.parametrize("source", TOUCHY)
+@pytest.mark.thinned(3)
 def test_where_cuda_is_changes_the_names_of_its_headers_alone(source, tmp_path):
     found = set()
     for place in ("a/b", "c" * 60 + "/" + "d" * 97, "e/f/g/h/i"):
