@@ -55,8 +55,10 @@ def waiting_loads(kernel: Kernel) -> frozenset[int]:
 
 def _derived(kernel: Kernel, name: str, uses: list[Instruction], *, votes: bool = False) -> list[str]:
     """Registers computed from one; of a predicate only other predicates, and of `votes` of its lanes all."""
-    made = [i for i in uses if kernel.registers[name] != "pred" or (votes and i.opcode == "vote")]
-    return [n for n in computed(uses) if kernel.registers[n] == "pred"] + computed(made)
+    if kernel.registers[name] != "pred":
+        return computed(uses)
+    told = computed([i for i in uses if i.opcode == "vote"]) if votes else []
+    return told + [n for n in computed(uses) if kernel.registers[n] == "pred"]
 
 
 def _tells_by_itself(

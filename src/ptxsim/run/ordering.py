@@ -171,8 +171,8 @@ class HappensBefore:
         self.updated: list[set[int]] = [set() for _ in range(self.warps)]
         """addresses that a warp has updated since its last fence or barrier: the first time is given away there"""
         self.arrivals: dict[int, tuple[Stretches, Stretches, Stretches]] = {}
-        self.heard: list[dict[int, tuple[_Signal, bool]]] = [{} for _ in range(self.warps)]
-        """what a warp heard of last at addresses, and whether it acquired it: who waits in a loop hears it again"""
+        self.heard: list[dict[tuple[int, bool], tuple[_Signal, bool]]] = [{} for _ in range(self.warps)]
+        """what a warp heard of last, by address and scope, and whether it acquired it: who waits hears it again"""
         self.looked: list[tuple[int, int, bytes] | None] = [None] * self.warps
         """the last reading of each warp, and how often anything had been given away"""
         self.running = -1
@@ -313,12 +313,12 @@ class HappensBefore:
     def _hear(self, warp: int, address: int, found: _Signal, *, acquires: bool, everywhere: bool) -> None:
         """The warp reads what an address passes on, of its own block alone where that is the scope of its reading."""
         heard = self.heard[warp]
-        last = heard.get(address)
+        last = heard.get((address, everywhere))
         if last is not None and last[0] is found and last[1] >= acquires:
             return
         if len(heard) >= _MOST_HEARD:
             heard.clear()
-        heard[address] = found, acquires
+        heard[address, everywhere] = found, acquires
         learned = found.everybody if everywhere else ()
         self.signals.learned += len(learned)
         within = found.blocks.get(int(self.worker.block))

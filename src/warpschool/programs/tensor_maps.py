@@ -15,7 +15,7 @@ from warpschool.model import GpuSpec
 from warpschool.programs import errors
 from warpschool.programs.wire import Fields
 
-_TILED, _IM2COL, _REPLACE = "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col", "cuTensorMapReplaceAddress"
+_TILED, _IM2COL = "cuTensorMapEncodeTiled", "cuTensorMapEncodeIm2col"
 _ELEMENTS = {element.driver: name for name, element in ELEMENTS.items()}
 _FILLS = {0: "zero", 1: "nan"}
 _PROMOTIONS = dict.fromkeys(range(4), "")
