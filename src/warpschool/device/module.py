@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -268,24 +268,28 @@ class Kernel:
         self._check_shared(shared_mem)
         scalars = convert(self.name, self.parameters, arguments, device)
 
-        def run() -> Launch:
-            for parameter, argument in zip(self.parameters, arguments, strict=True):
-                if parameter.declared and isinstance(argument, DeviceArray):
-                    argument.label(parameter.declared.name)
-            outcome = self._loaded.launch(*dims, scalars, shared_bytes=shared_mem, stream=stream, options=options)
-            return Launch(
-                kernel=self.name,
-                grid=dims[0],
-                block=dims[1],
-                shared_mem=shared_mem,
-                device=device,
-                source_name=self.module.name,
-                outcome=outcome,
-                again=run,
-                call=Invocation(self, arguments, scalars),
-            )
+        return self._launch(dims, arguments, scalars, shared_mem, stream, options)
 
-        return run()
+    def _launch(
+        self, dims: tuple[Dim3, Dim3], arguments: Sequence[Any], scalars: Sequence[Any], shared_mem: int, stream: Any,
+        options: LaunchOptions,
+    ) -> Launch:  # fmt: skip
+        """Launches what has been converted. A launch does not refer to itself: its arrays go when it is forgotten."""
+        for parameter, argument in zip(self.parameters, arguments, strict=True):
+            if parameter.declared and isinstance(argument, DeviceArray):
+                argument.label(parameter.declared.name)
+        outcome = self._loaded.launch(*dims, scalars, shared_bytes=shared_mem, stream=stream, options=options)
+        return Launch(
+            kernel=self.name,
+            grid=dims[0],
+            block=dims[1],
+            shared_mem=shared_mem,
+            device=self.module.device,
+            source_name=self.module.name,
+            outcome=outcome,
+            again=partial(self._launch, dims, arguments, scalars, shared_mem, stream, options),
+            call=Invocation(self, arguments, scalars),
+        )
 
     @property
     def order_may_show(self) -> bool:

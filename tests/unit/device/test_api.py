@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -107,6 +108,19 @@ def test_resources_attributes_and_occupancy() -> None:
     assert "sm_75" in old.note
     assert "sm_75" in str(old)
     assert kernel.occupancy((16, 16), gpu="a100", shared_mem=100 << 10).limited_by == ("shared memory",)
+
+
+def test_the_memory_of_a_launch_is_free_as_soon_as_nobody_has_it() -> None:
+    device = SimDevice()
+    kernel = ws.RawModule(code='extern "C" __global__ void k(int* p) { *p = 1; }', device=device).get_function("k")
+    gc.disable()  # collecting garbage would hide that a launch refers to itself, and addresses would depend on when
+    try:
+        launch = kernel(1, 1, (device.empty(1, np.int32),))
+        address = launch.call.arguments[0].address
+        del launch
+        assert device.empty(1, np.int32).address == address
+    finally:
+        gc.enable()
 
 
 def test_a_launch_can_be_repeated_and_benchmarked() -> None:
