@@ -99,3 +99,23 @@ def test_a_race_behind_launches_without_one_is_told():
     for races in (0, 0, 0, 1):
         record = kernel.launch((8,), (32,), (count, parts, np.int32(races)), memory)
         assert bool(record.hazards) == bool(races)
+
+
+@pytest.mark.parametrize("taken", ["*q = *p;", "*q = atomicAdd(p, 0);"])
+def test_what_one_block_wrote_and_another_read_counts_as_written(taken):
+    source = (
+        'extern "C" __global__ void k(int* p, int* q, volatile int* flag) {\n'
+        "    if (threadIdx.x) return;\n"
+        "    if (blockIdx.x == 1) { *p = 42; __threadfence(); *flag = 1; return; }\n"
+        f"    while (!*flag); __threadfence(); {taken}\n"
+        "}\n"
+    )
+    kernel = ptxsim.parse(compile_cuda(source).ptx).kernel("k")
+    memory = ptxsim.Memory()
+    p, q, flag = (memory.allocate(4) for _ in range(3))
+    flag.view()[:] = 0
+    record = kernel.launch((2,), (32,), (p, q, flag), memory, watch=[p])
+    assert not record.hazards
+    (touched,) = record.touched
+    assert touched.stored[0]
+    assert not touched.read_first[0]

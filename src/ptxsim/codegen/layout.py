@@ -355,7 +355,8 @@ SEVERAL_BLOCKS = (1 << 30) - 1
 """In its place: of several blocks, which have all read, or all updated atomically."""
 MOST_BLOCKS = SEVERAL_BLOCKS - 1
 WROTE_BEFORE, PLAIN_BEFORE = 1 << 30, 1 << 31
-"""What the last access, a read or an atomic, hides of its own block: a write or an atomic; an access that was none."""
+"""What the last access, a read or an atomic, hides of its own block, or of one that it is in conflict with: a write or
+an atomic; an access that was none."""
 EXACT_CELL_BYTES = 96
 """of the exact race shadow, per granule: see `runtime.races`"""
 

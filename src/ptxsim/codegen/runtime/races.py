@@ -246,8 +246,9 @@ def _global_step(b: Helper, rules: ShadowRules, state: IRValue, me: IRValue) -> 
     agree = b.or_(b.and_(is_read, b.not_(wrote)), b.and_(is_atomic, b.not_(plain)))
     foreign = b.not_(b.or_(mine, untouched))
     conflict = b.or_(b.and_(foreign, b.not_(agree)), b.and_(mine, own_conflict))
-    hidden_write = b.and_(b.and_(mine, wrote), _is_kind(b, new_low, L.READ))
-    hidden_plain = b.and_(b.and_(mine, plain), _is_kind(b, new_low, L.ATOMIC))
+    # also of another block, where only that is in conflict: what a launch has written is asked for afterwards
+    hidden_write = b.and_(b.and_(b.not_(untouched), wrote), _is_kind(b, new_low, L.READ))
+    hidden_plain = b.and_(b.and_(b.not_(untouched), plain), _is_kind(b, new_low, L.ATOMIC))
     hidden = (hidden_write, L.WROTE_BEFORE), (hidden_plain, L.PLAIN_BEFORE)
     flags = b.or_(*(b.select(hides, b.like(me, flag), b.like(me, 0)) for hides, flag in hidden))
     new_high = b.or_(b.select(b.and_(foreign, agree), b.like(me, L.SEVERAL_BLOCKS), me), flags)
