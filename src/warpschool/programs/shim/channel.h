@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <variant>
 #include <vector>
 
 #include "wire.h"
@@ -81,8 +82,12 @@ void host_access(void* start, size_t bytes, bool allowed);
 uint64_t stream_number(cudaStream_t stream);
 /// What the default stream stands for in the work of a graph: the stream that the graph was launched in. 0 elsewhere.
 uint64_t launched_in();
+/// What recorded work is made of, for a program that asks a node.
+using MadeOf = std::variant<std::monostate, cudaMemcpy3DParms, cudaMemsetParams, cudaHostNodeParams>;
 /// Puts work into the graph that is recorded from this stream, if one is; whether it did.
-bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type = cudaGraphNodeTypeKernel);
+bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type, const MadeOf& made_of = {});
+/// The same with a launch, whose arguments are taken now.
+bool capture_launch(cudaStream_t stream, const cudaKernelNodeParams& parameters, dim3 cluster, bool cooperative);
 /// Memory that work being recorded needs: the graph's from now on.
 void capture_memory(cudaStream_t stream, void* p, size_t bytes);
 /// An address that a graph's launches allocate at: `begin` and `end` say that it is there, and no longer; `end` returns false for all other

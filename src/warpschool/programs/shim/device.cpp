@@ -254,7 +254,8 @@ cudaError_t host_function(cudaStream_t stream, std::function<void(cudaError_t)> 
 API cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
     ENTER("cudaLaunchHostFunc");
     if (!function) RETURN(cudaErrorInvalidValue);
-    if (capture(stream, [=] { return host_function(nullptr, [=](cudaError_t) { function(data); }); }, cudaGraphNodeTypeHost)) return cudaSuccess;
+    auto work = [=] { return host_function(nullptr, [=](cudaError_t) { function(data); }); };
+    if (capture(stream, work, cudaGraphNodeTypeHost, cudaHostNodeParams{function, data})) return cudaSuccess;
     RETURN(host_function(stream, [=](cudaError_t) { function(data); }));
 }
 API cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {

@@ -15,9 +15,12 @@ namespace {
 using Work = std::function<cudaError_t()>;
 
 struct Graph;
-/// A kernel's arguments are taken when they are given; `parameters` points to the copies.
+/// A kernel's arguments are taken when they are given; `parameters` points to the copies. The shape of clusters and whether blocks may wait
+/// for each other stay as they are when other parameters come.
 struct KernelWork {
     cudaKernelNodeParams parameters = {};
+    dim3 cluster = dim3(0, 0, 0);
+    bool cooperative = false;
     std::vector<std::vector<char>> copies;
     std::vector<void*> pointers;
 };
@@ -47,6 +50,7 @@ struct Step {
     const Node* node;  // by which it is asked for: the graph itself may be gone
     cudaGraphNodeType type;
     Work work;
+    Asked asked;
     bool enabled = true;
 };
 struct Executable {
@@ -100,7 +104,7 @@ bool steps_of(Graph* graph, Executable* into) {
     if (order.empty() && !graph->nodes.empty()) return false;
     into->memory.push_back(graph->memory);
     for (Node* node : order) {
-        into->steps.push_back({node, node->type, node->work});
+        into->steps.push_back({node, node->type, node->work, node->asked});
         if (Graph** child = std::get_if<Graph*>(&node->asked))
             if (!steps_of(*child, into)) return false;
     }
@@ -126,6 +130,7 @@ cudaError_t kernel_work(const cudaKernelNodeParams* p, Work* work, Asked* asked)
     if (error != cudaSuccess) return error;
     if (!p->kernelParams && !k->parameters.empty()) return cudaErrorInvalidValue;
     auto made = std::make_shared<KernelWork>();
+    if (auto* before = std::get_if<std::shared_ptr<KernelWork>>(asked)) made->cluster = (*before)->cluster, made->cooperative = (*before)->cooperative;
     made->parameters = *p;
     for (size_t n = 0; n < k->parameters.size(); n++) {
         const char* at = static_cast<const char*>(p->kernelParams[n]);
@@ -136,7 +141,9 @@ cudaError_t kernel_work(const cudaKernelNodeParams* p, Work* work, Asked* asked)
     *asked = made;
     *work = [=] {
         const cudaKernelNodeParams& q = made->parameters;
-        return launch(k, q.gridDim, q.blockDim, made->pointers.data(), q.sharedMemBytes, nullptr, dim3(0, 0, 0), false, "cudaGraphLaunch");
+        std::vector<void*> arguments;  // not `pointers`: programs that ask for them change them
+        for (auto& copy : made->copies) arguments.push_back(copy.data());
+        return launch(k, q.gridDim, q.blockDim, arguments.data(), q.sharedMemBytes, nullptr, made->cluster, made->cooperative, "cudaGraphLaunch");
     };
     return cudaSuccess;
 }
@@ -180,8 +187,20 @@ cudaError_t host_work(const cudaHostNodeParams* p, Work* work, Asked* asked) {
     return cudaSuccess;
 }
 
-Work line_work(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
-    return [=] { return cudaMemcpyAsync(to, from, bytes, kind, nullptr); };
+struct Line {
+    void* to;
+    const void* from;
+    size_t bytes;
+    cudaMemcpyKind kind;
+};
+cudaError_t line_work(const Line* p, Work* work, Asked* asked) {
+    Line line = *p;
+    cudaMemcpy3DParms parameters = {};
+    parameters.srcPtr = {const_cast<void*>(line.from), line.bytes, line.bytes, 1}, parameters.dstPtr = {line.to, line.bytes, line.bytes, 1};
+    parameters.extent = {line.bytes, 1, 1}, parameters.kind = line.kind;
+    *asked = parameters;
+    *work = [=] { return cudaMemcpyAsync(line.to, line.from, line.bytes, line.kind, nullptr); };
+    return cudaSuccess;
 }
 
 /// A node of what `make` makes of parameters.
@@ -225,8 +244,7 @@ Step* step_of(cudaGraphExec_t executable, cudaGraphNode_t node) {
 template <typename P>
 cudaError_t step_set(cudaGraphExec_t executable, cudaGraphNode_t node, const P* p, cudaError_t (*make)(const P*, Work*, Asked*)) {
     Step* step = executable ? step_of(executable, node) : nullptr;
-    Asked unused;
-    return step ? make(p, &step->work, &unused) : cudaErrorInvalidValue;
+    return step ? make(p, &step->work, &step->asked) : cudaErrorInvalidValue;
 }
 
 cudaError_t list(const std::vector<Node*>& found, cudaGraphNode_t* nodes, size_t* count) {
@@ -250,6 +268,18 @@ Graph* cloned(const Graph& graph) {
     return made;
 }
 
+/// Puts work behind what is there already of the graph that is recorded from a stream, if one is; whether it did.
+bool record(cudaStream_t stream, Work work, cudaGraphNodeType type, Asked asked) {
+    if (!recording || replaying) return false;
+    std::lock_guard<std::mutex> hold(captures_mutex);
+    Graph* graph = recorded(stream);
+    if (!graph) return false;
+    Node* last = graph->nodes.empty() ? nullptr : graph->nodes.back().get();
+    Node* node = add(graph, type, std::move(work), nullptr, 0, std::move(asked));
+    if (last) node->after.push_back(last);
+    return true;
+}
+
 }  // namespace
 
 uint64_t launched_in() { return replayed_in; }
@@ -260,15 +290,17 @@ bool capturing(cudaStream_t stream) {
     return recorded(stream) != nullptr;
 }
 
-bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type) {
-    if (!recording || replaying) return false;
-    std::lock_guard<std::mutex> hold(captures_mutex);
-    Graph* graph = recorded(stream);
-    if (!graph) return false;
-    Node* last = graph->nodes.empty() ? nullptr : graph->nodes.back().get();
-    Node* node = add(graph, type, std::move(work), nullptr, 0);
-    if (last) node->after.push_back(last);
-    return true;
+bool capture(cudaStream_t stream, std::function<cudaError_t()> work, cudaGraphNodeType type, const MadeOf& made_of) {
+    return record(stream, std::move(work), type, std::visit([](auto& parameters) { return Asked(parameters); }, made_of));
+}
+
+bool capture_launch(cudaStream_t stream, const cudaKernelNodeParams& parameters, dim3 cluster, bool cooperative) {
+    if (!capturing(stream)) return false;
+    auto made = std::make_shared<KernelWork>();
+    made->cluster = cluster, made->cooperative = cooperative;
+    Work work;
+    Asked asked = made;
+    return kernel_work(&parameters, &work, &asked) == cudaSuccess && record(stream, std::move(work), cudaGraphNodeTypeKernel, std::move(asked));
 }
 
 void capture_memory(cudaStream_t stream, void* p, size_t bytes) {
@@ -415,7 +447,7 @@ API cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t grap
     for (size_t k = 0; alike && k < old.size(); k++) alike = fresh.steps[k].type == old[k].type;
     if (info) *info = {}, info->result = alike ? cudaGraphExecUpdateSuccess : cudaGraphExecUpdateErrorTopologyChanged;
     if (!alike) RETURN(cudaErrorGraphExecUpdateFailure);
-    for (size_t k = 0; k < old.size(); k++) old[k].work = fresh.steps[k].work;
+    for (size_t k = 0; k < old.size(); k++) old[k].work = fresh.steps[k].work, old[k].asked = fresh.steps[k].asked;
     of(executable)->memory.insert(of(executable)->memory.end(), fresh.memory.begin(), fresh.memory.end());
     return cudaSuccess;
 }
@@ -541,7 +573,8 @@ API cudaError_t cudaGraphAddHostNode(cudaGraphNode_t* node, cudaGraph_t graph, c
 API cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count, void* to,
                                          const void* from, size_t bytes, cudaMemcpyKind kind) {
     ENTER("cudaGraphAddMemcpyNode1D");
-    RETURN(add_plain(node, graph, cudaGraphNodeTypeMemcpy, line_work(to, from, bytes, kind), after, count));
+    Line line = {to, from, bytes, kind};
+    RETURN(add_made(node, graph, cudaGraphNodeTypeMemcpy, after, count, &line, line_work));
 }
 API cudaError_t cudaGraphAddMemcpyNodeToSymbol(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* after, size_t count,
                                                const void* symbol, const void* from, size_t bytes, size_t offset, cudaMemcpyKind kind) {
@@ -639,8 +672,8 @@ API cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMem
 }
 API cudaError_t cudaGraphMemcpyNodeSetParams1D(cudaGraphNode_t node, void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
     ENTER("cudaGraphMemcpyNodeSetParams1D");
-    of(node)->work = line_work(to, from, bytes, kind);
-    return cudaSuccess;
+    Line line = {to, from, bytes, kind};
+    RETURN(node_set(node, &line, line_work));
 }
 API cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams* p) { ENTER("cudaGraphMemsetNodeGetParams"); RETURN(node_get(node, p)); }
 API cudaError_t cudaGraphMemsetNodeSetParams(cudaGraphNode_t node, const cudaMemsetParams* p) {
@@ -672,10 +705,8 @@ API cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t executable, cud
 API cudaError_t cudaGraphExecMemcpyNodeSetParams1D(cudaGraphExec_t executable, cudaGraphNode_t node, void* to, const void* from, size_t bytes,
                                                    cudaMemcpyKind kind) {
     ENTER("cudaGraphExecMemcpyNodeSetParams1D");
-    Step* step = step_of(executable, node);
-    if (!step) RETURN(cudaErrorInvalidValue);
-    step->work = line_work(to, from, bytes, kind);
-    return cudaSuccess;
+    Line line = {to, from, bytes, kind};
+    RETURN(step_set(executable, node, &line, line_work));
 }
 API cudaError_t cudaGraphExecMemsetNodeSetParams(cudaGraphExec_t executable, cudaGraphNode_t node, const cudaMemsetParams* p) {
     ENTER("cudaGraphExecMemsetNodeSetParams");

@@ -185,11 +185,12 @@ cudaError_t launch(Kernel* k, dim3 grid, dim3 block, const void* const* argument
             .u64(shared).text(call).callers().send();
         return error;
     }
+    auto given = const_cast<void**>(arguments);
+    if (capture_launch(stream, {const_cast<void*>(k->host), grid, block, unsigned(shared), given, nullptr}, cluster, cooperative)) return cudaSuccess;
     size_t size = k->parameters.empty() ? 0 : k->parameters.back().offset + k->parameters.back().bytes;
     std::vector<char> block_of_parameters(size);
     for (size_t n = 0; n < k->parameters.size(); n++)
         memcpy(&block_of_parameters[k->parameters[n].offset], arguments[n], k->parameters[n].bytes);
-    if (capture(stream, [=] { return run(k, grid, block, block_of_parameters, shared, nullptr, cluster, cooperative); })) return cudaSuccess;
     return run(k, grid, block, block_of_parameters, shared, stream, cluster, cooperative);
 }
 

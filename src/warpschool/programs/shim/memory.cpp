@@ -44,7 +44,10 @@ cudaError_t release(void* p, MemoryKind kind) {
 
 cudaError_t set_box(Geometry to, int value, size_t element, size_t width, size_t height, size_t depth, cudaStream_t stream) {
     if (!width || !height || !depth) return cudaSuccess;
-    if (capture(stream, [=] { return set_box(to, value, element, width, height, depth, nullptr); }, cudaGraphNodeTypeMemset)) return cudaSuccess;
+    MadeOf made_of;
+    if (depth == 1) made_of = cudaMemsetParams{to.start, to.row_bytes, value & 255u, 1, width, height};
+    auto work = [=] { return set_box(to, value, element, width, height, depth, nullptr); };
+    if (capture(stream, work, cudaGraphNodeTypeMemset, made_of)) return cudaSuccess;
     Answer found = Message(SET).address(to.start).u64(to.row_bytes).u64(to.slice_bytes).u64(width).u64(height).u64(depth)
                        .u64(element).u64(value).u64(stream_number(stream)).callers().ask();
     if (found.error != cudaSuccess) return found.error;
@@ -70,6 +73,13 @@ const void* as_pinned(const void* start, size_t bytes) {
     return at + bytes <= found->first + found->second.bytes ? found->second.device + (at - found->first) : start;
 }
 
+cudaMemcpy3DParms copy_parameters(Geometry to, Geometry from, size_t width, size_t height, size_t depth, cudaMemcpyKind kind) {
+    auto pitched = [&](const Geometry& side) { return cudaPitchedPtr{side.start, side.row_bytes, width, side.slice_bytes / side.row_bytes}; };
+    cudaMemcpy3DParms made = {};
+    made.srcPtr = pitched(from), made.dstPtr = pitched(to), made.extent = {width, height, depth}, made.kind = kind;
+    return made;
+}
+
 }  // namespace
 
 cudaError_t copy_box(Geometry to, Geometry from, size_t width, size_t height, size_t depth, cudaMemcpyKind kind, cudaStream_t stream,
@@ -78,7 +88,8 @@ cudaError_t copy_box(Geometry to, Geometry from, size_t width, size_t height, si
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault) return cudaErrorInvalidMemcpyDirection;
     if (!to.start || !from.start) return cudaErrorInvalidValue;
     if ((height > 1 && (to.row_bytes < width || from.row_bytes < width))) return cudaErrorInvalidPitchValue;
-    if (!blocking && capture(stream, [=] { return copy_box(to, from, width, height, depth, kind, nullptr, false, call); }, cudaGraphNodeTypeMemcpy)) return cudaSuccess;
+    auto work = [=] { return copy_box(to, from, width, height, depth, kind, nullptr, false, call); };
+    if (!blocking && capture(stream, work, cudaGraphNodeTypeMemcpy, copy_parameters(to, from, width, height, depth, kind))) return cudaSuccess;
     auto extent = [&](const Geometry& side) { return (depth - 1) * side.slice_bytes + (height - 1) * side.row_bytes + width; };
     const void *target = as_pinned(to.start, extent(to)), *source = as_pinned(from.start, extent(from));
     Answer found = Message(COPY).u64(kind).address(target).u64(to.row_bytes).u64(to.slice_bytes).address(source)

@@ -259,4 +259,10 @@ TABLE(curandGetDirectionVectors32, (curandDirectionVectors32_t * vectors[], cura
 TABLE(curandGetDirectionVectors64, (curandDirectionVectors64_t * vectors[], curandDirectionVectorSet_t set), (vectors, set))
 TABLE(curandGetScrambleConstants32, (unsigned** constants), (constants))
 TABLE(curandGetScrambleConstants64, (unsigned long long** constants), (constants))
+API curandStatus_t curandCreatePoissonDistribution(double, curandDiscreteDistribution_t*) {
+    return unsupported("curandCreatePoissonDistribution"), CURAND_STATUS_INTERNAL_ERROR;
+}
+API curandStatus_t curandDestroyDistribution(curandDiscreteDistribution_t) {
+    return unsupported("curandDestroyDistribution"), CURAND_STATUS_INTERNAL_ERROR;
+}
 #endif
