@@ -79,10 +79,14 @@ _WITHIN_CLUSTERS = frozenset({"proxy", "mbarrier_init"})
 
 
 def blocks_in_order(kernel: Kernel) -> bool:
-    """Whether blocks may talk to each other, so that their order could show."""
-    return any(
-        Order.BLOCKS in order_of(i) and (i.space != "shared" or i.row.accesses is None) for i in _instructions(kernel)
-    )
+    """Whether blocks may talk to each other, so that their order could show.
+
+    Also where a thread waits for another by an access of the scope of a block: the other may be of the wrong one.
+    """
+    talks = (i for i in _instructions(kernel) if Order.BLOCKS in order_of(i))
+    waits = (kernel.blocks[k].instructions for loop in memory_spins(kernel).values() for k in loop)
+    looks = (i for inside in waits for i in inside if Order.WAITS in order_of(i))
+    return any(i.space != "shared" or i.row.accesses is None for i in talks) or any(i.space != "shared" for i in looks)
 
 
 def order_may_show(kernel: Kernel) -> bool:
