@@ -264,18 +264,20 @@ name, which nvlink would define; with one name for all, our library defines it."
 def header_options(tools: Tools, runtime: Path) -> list[str]:
     """What lets a .cu file of an earlier CUDA compile with this one, and files with -rdc=true find each other.
 
-    CUDA's headers include each other by their own folder. So there is a folder of links to them, with two of its own.
+    CUDA's headers include each other by their own folder. So there is a folder of links to them, with some of its own.
     """
     folder = runtime.with_name("include")
     if not folder.is_dir():
         with tempfile.TemporaryDirectory(prefix=".build-", dir=runtime.parent) as work:
             made = Path(work) / "include"
-            _link_all(tools.include, made, but=("driver_types.h", "cuda.h", "crt"))
+            _link_all(tools.include, made, but=("driver_types.h", "cuda.h", "cuda_runtime_api.h", "crt"))
             _link_all(tools.include / "crt", made / "crt", but=("host_runtime.h",))
             text = (tools.include / "driver_types.h").read_text("utf-8", "replace")
             (made / "driver_types.h").write_text(_with_earlier_fields(text), "utf-8")
             text = (tools.include / "cuda.h").read_text("utf-8", "replace")
             (made / "cuda.h").write_text(text + _EARLIER_DRIVER, "utf-8")
+            text = (tools.include / "cuda_runtime_api.h").read_text("utf-8", "replace")
+            (made / "cuda_runtime_api.h").write_text(text + "\n#include <warp_earlier_calls.h>\n", "utf-8")
             text = (tools.include / "crt" / "host_runtime.h").read_text("utf-8", "replace")
             (made / "crt" / "host_runtime.h").write_text(_REGISTERS.sub(r"\1", text), "utf-8")
             _wrap_thrust(tools.include, made)

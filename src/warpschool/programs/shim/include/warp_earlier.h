@@ -1,34 +1,10 @@
 // warp_earlier.h: what CUDA 13 took out of its interface and programs of CUDA 8 to 12 still use. Included before every .cu file,
-// with a copy of driver_types.h in which cudaDeviceProp has its earlier fields in the place of reserved ones.
+// with a copy of driver_types.h in which cudaDeviceProp has its earlier fields in the place of reserved ones. Calls of the host's
+// are in warp_earlier_calls.h, which files of other languages find as well.
 #pragma once
 #define CCCL_DISABLE_NVTX  // CUB's and Thrust's own marks want more of NVTX than include/nvtx3 has
 #if defined(__cplusplus) && defined(__CUDACC__) && CUDART_VERSION >= 13000
 #include <cuda_runtime.h>
-
-static inline cudaError_t cudaThreadSynchronize() { return cudaDeviceSynchronize(); }
-static inline cudaError_t cudaThreadExit() { return cudaDeviceReset(); }
-static inline cudaError_t cudaThreadSetLimit(cudaLimit limit, size_t value) { return cudaDeviceSetLimit(limit, value); }
-static inline cudaError_t cudaThreadGetLimit(size_t* value, cudaLimit limit) { return cudaDeviceGetLimit(value, limit); }
-static inline cudaError_t cudaThreadSetCacheConfig(cudaFuncCache config) { return cudaDeviceSetCacheConfig(config); }
-static inline cudaMemLocation warp_location(int device)
-{
-    cudaMemLocation where = {};
-    where.type = device == cudaCpuDeviceId ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice;
-    where.id = device == cudaCpuDeviceId ? 0 : device;
-    return where;
-}
-static inline cudaError_t cudaMemPrefetchAsync(const void* p, size_t bytes, int device, cudaStream_t stream = 0)
-{
-    return cudaMemPrefetchAsync(p, bytes, warp_location(device), 0, stream);
-}
-static inline cudaError_t cudaMemAdvise(const void* p, size_t bytes, cudaMemoryAdvise advice, int device)
-{
-    return cudaMemAdvise(p, bytes, advice, warp_location(device));
-}
-static inline cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to, size_t count)
-{
-    return cudaGraphAddDependencies(graph, from, to, nullptr, count);
-}
 
 // Warp functions until CUDA 8, of the lanes that are there: NVIDIA's headers have them for GPUs before Volta alone.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 700
