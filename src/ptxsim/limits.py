@@ -19,8 +19,8 @@ MAX_LOCAL_BYTES, MAX_PARAMETER_BYTES = 512 * KIB, 32_764
 """Local memory of a thread; parameters of a kernel."""
 MOST_BARRIERS = 16
 """Barriers of a block that `bar.sync` names by number."""
-MAX_CLUSTER = 8
-"""Blocks of a cluster; 16 only where a kernel asks for a size that is not portable."""
+MAX_CLUSTER, MAX_LARGE_CLUSTER = 8, 16
+"""Blocks of a cluster; and of one whose kernel may have a size that not every GPU with clusters takes."""
 STATIC_SHARED_LIMIT = 48 * KIB
 """Bytes of shared memory that a kernel may declare; more is dynamic, and asked for at the launch."""
 CONSTANT_LIMIT = 64 * KIB

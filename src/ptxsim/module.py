@@ -24,7 +24,7 @@ from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.kernel.doubled import IN_KERNEL, KINDS as DOUBLED, doubled_kernel, doubled_program
-from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_THREADS, STATIC_SHARED_LIMIT
+from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_LARGE_CLUSTER, MAX_THREADS, STATIC_SHARED_LIMIT
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Manner, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
@@ -162,6 +162,9 @@ class SimKernel:
         home = module.program.functions[name].home_file or 1
         self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
+        self.large_clusters = False
+        """whether clusters may have more blocks than every GPU with clusters takes
+        (cudaFuncAttributeNonPortableClusterSizeAllowed)"""
         self._engine: Engine | None = None
         self._last: tuple[object, Terms] | None = None
         self._making = threading.Lock()
@@ -322,8 +325,12 @@ class SimKernel:
         cluster = asked or own or (1, 1, 1)
         if own is not None and cluster != own:
             raise LaunchError(f"{self.name}: clusters of {cluster}, but __cluster_dims__ says {own}")
-        if min(cluster) < 1 or math.prod(cluster) > MAX_CLUSTER:
-            raise LaunchError(f"{self.name}: a cluster of {cluster} blocks; it has between 1 and {MAX_CLUSTER}")
+        most = MAX_LARGE_CLUSTER if self.large_clusters else MAX_CLUSTER
+        if min(cluster) < 1 or math.prod(cluster) > most:
+            raise LaunchError(
+                f"{self.name}: a cluster of {cluster} blocks; it has between 1 and {most}",
+                next_step=f"Up to {MAX_LARGE_CLUSTER} blocks take cudaFuncAttributeNonPortableClusterSizeAllowed.",
+            )
         if any(side % part for side, part in zip(grid, cluster, strict=True)):
             raise LaunchError(
                 f"{self.name}: a grid of {grid} is not made of clusters of {cluster}",

@@ -343,7 +343,7 @@ class Session:
 
     # -- launches -------------------------------------------------------------------------------------------------
     def _launch(self, f: Fields) -> None:
-        number, gx, gy, gz, bx, by, bz, shared, stream, cx, cy, cz, cooperative = f.many(13)
+        number, gx, gy, gz, bx, by, bz, shared, stream, cx, cy, cz, cooperative, large_clusters = f.many(14)
         params, callers = f.bytes(), f.callers()
         if self.fatal:
             return
@@ -356,6 +356,7 @@ class Session:
         if self.skip_launches:
             return
         kernel = self._kernel(function)
+        kernel.large_clusters = bool(large_clusters)
         self._meets_host = self._meets_host or function.meets_host
         params += bytes(kernel.body.param_bytes - len(params))
         if self.records is not None:

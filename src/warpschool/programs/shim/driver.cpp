@@ -235,8 +235,12 @@ API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction 
     return CUDA_SUCCESS;
 }
 API CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value) {
-    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_SUCCESS;
-    return as_driver(cudaFuncSetAttribute(reinterpret_cast<Kernel*>(function)->host, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
+    const void* host = reinterpret_cast<Kernel*>(function)->host;
+    if (attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES)
+        return as_driver(cudaFuncSetAttribute(host, cudaFuncAttributeMaxDynamicSharedMemorySize, value));
+    if (attribute == CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED)
+        return as_driver(cudaFuncSetAttribute(host, cudaFuncAttributeNonPortableClusterSizeAllowed, value));
+    return CUDA_SUCCESS;
 }
 
 API CUresult cuMemAlloc(CUdeviceptr* p, size_t bytes) { return as_driver(cudaMalloc(reinterpret_cast<void**>(p), bytes)); }

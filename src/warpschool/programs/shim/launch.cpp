@@ -168,7 +168,7 @@ cudaError_t run(Kernel* k, dim3 grid, dim3 block, const std::vector<char>& param
     managed_lock();
     Message(LAUNCH).u64(k->number).u64(grid.x).u64(grid.y).u64(grid.z).u64(block.x).u64(block.y).u64(block.z).u64(shared)
         .u64(stream_number(stream)).u64(cluster.x).u64(cluster.y).u64(cluster.z).u64(cooperative)
-        .bytes(parameters.data(), parameters.size()).callers().send();
+        .u64(k->large_clusters).bytes(parameters.data(), parameters.size()).callers().send();
     return cudaSuccess;
 }
 }  // namespace
@@ -340,6 +340,7 @@ API cudaError_t cudaFuncSetAttribute(const void* f, cudaFuncAttribute attribute,
         if (value < 0 || value + k->static_shared > k->shared_limit) RETURN(cudaErrorInvalidValue);
         k->shared_allowed = value;
     }
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) k->large_clusters = value;
     return cudaSuccess;
 }
 API cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { ENTER("cudaFuncSetCacheConfig"); return cudaSuccess; }
@@ -389,10 +390,11 @@ dim3 cluster_of(const cudaLaunchConfig_t* c) {
 }  // namespace
 API cudaError_t cudaOccupancyMaxPotentialClusterSize(int* size, const void* f, const cudaLaunchConfig_t*) {
     ENTER("cudaOccupancyMaxPotentialClusterSize");
-    if (!any_kernel(f)) RETURN(cudaErrorInvalidDeviceFunction);
+    Kernel* k = any_kernel(f);
+    if (!k) RETURN(cudaErrorInvalidDeviceFunction);
     int has = 0;
     cudaDeviceGetAttribute(&has, cudaDevAttrClusterLaunch, 0);
-    *size = has ? 8 : 1;  // what every GPU with clusters takes
+    *size = !has ? 1 : k->large_clusters ? 16 : 8;  // 8: what every GPU with clusters takes
     return cudaSuccess;
 }
 API cudaError_t cudaOccupancyMaxActiveClusters(int* count, const void* f, const cudaLaunchConfig_t* c) {

@@ -21,6 +21,7 @@ struct Kernel {
     uint64_t most_threads = 0, static_shared = 0, shared_limit = 0;
     std::vector<Parameter> parameters;
     uint64_t shared_allowed = 48 << 10;  // cudaFuncAttributeMaxDynamicSharedMemorySize
+    bool large_clusters = false;         // cudaFuncAttributeNonPortableClusterSizeAllowed
 };
 
 struct Variable {
