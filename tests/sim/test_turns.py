@@ -390,3 +390,33 @@ def test_what_blocks_hand_to_each_other_is_kept_where_it_is_asked_for():
     assert all(h.block in (1, 5) and h.phase == 1 and h.line for h in copies)
     assert {(h.block, h.place[0]) for h in handed if h.kind == "wait" and h.phase == 1} == {(k, k) for k in range(8)}
     assert launch(ptx, "k", (8,), (32,), *arguments).record.handoffs == ()
+
+
+DRAWN = {
+    "by one thread, for the block": """__shared__ int i;
+for (;;) { __syncthreads(); if (threadIdx.x == 0) i = atomicAdd(count, 1); __syncthreads(); if (i >= n) return;
+if (threadIdx.x == 0) WORK }""",
+    "for a warp": """for (;;) { int i = 0; if (threadIdx.x % 32 == 0) i = atomicAdd(count, 1);
+i = __shfl_sync(~0u, i, 0); if (i >= n) break; if (threadIdx.x % 32 == 0) WORK }""",
+    "by one thread": "if (threadIdx.x == 0) for (int i; (i = atomicAdd(count, 1)) < n;) WORK",
+    "with inc": "if (threadIdx.x == 0) for (unsigned i; (i = atomicInc((unsigned*)count, 1u << 30)) < n;) WORK",
+}
+
+
+@pytest.mark.parametrize("parted", [False, True])
+@pytest.mark.parametrize(("work", "found"), [("sums[i % 8] += i;", {"race"}), ("atomicAdd(sums + i % 8, i);", set())])
+@pytest.mark.parametrize("drawn", DRAWN)
+@pytest.mark.thinned(2)
+def test_blocks_that_draw_their_work_from_a_counter_all_get_some(drawn, work, found, parted):
+    body = DRAWN[drawn].replace("WORK", "{ " + work + " who[i] = blockIdx.x; }")
+    source = f'extern "C" __global__ void k(int* sums, int* count, int* who, int n) {{ {body} }}'
+    memory, kernel = Memory(), parse(compile_cuda(source).ptx).kernel("k")
+    sums, count, who = (memory.allocate(4 * n) for n in (8, 1, 64))
+    for array in (sums, count):
+        array.view()[:] = 0
+    record = kernel.launch((6,), (64,), (sums, count, who, np.int32(64)), memory, parted=parted)
+    assert {hazard.kind for hazard in record.hazards} == found
+    shares = np.unique(who.view().view(np.int32), return_counts=True)[1]
+    assert len(shares) > 2
+    assert min(shares) > 8
+    assert sums.view().view(np.int32).sum() == 63 * 32

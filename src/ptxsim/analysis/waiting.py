@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ptxsim.analysis.effects import memory_spins, order_of
+from ptxsim.analysis.effects import branched_on, computed, loops, memory_spins, order_of, uses_of
 from ptxsim.isa import Order
 from ptxsim.syntax.program import (
     Block,
@@ -28,6 +28,35 @@ _HARMLESS = frozenset({"nanosleep", "membar", "fence"})
 def pure_waits(kernel: Kernel) -> dict[int, frozenset[int]]:
     """Head -> blocks of the loops that are left only when memory changes, and that change nothing themselves."""
     return {head: body for head, body in memory_spins(kernel).items() if _is_pure(kernel.blocks, head, body)}
+
+
+def drawing(kernel: Kernel) -> frozenset[int]:
+    """Heads of loops whose turns are drawn: what a global counter gives decides whether there is another one.
+
+    Blocks share work so. The first one would draw all of it, and nobody would see what several do at the same time.
+    """
+    draws = [i for block in kernel.blocks for i in block.instructions if _draws(i)]
+    if not draws:
+        return frozenset()
+    uses, found = uses_of(kernel), set[int]()
+    for head, body in loops(kernel):
+        inside = [i for k in body for i in kernel.blocks[k].instructions]
+        drawn = {*reached((n for i in inside if _draws(i) for n in i.written), lambda name: computed(uses[name]))}
+        told = {i.operands[0] for i in inside if _is_shared(i, "st") and not drawn.isdisjoint(i.read)}
+        heard = (n for i in inside if _is_shared(i, "ld") and i.operands[1] in told for n in i.written)
+        drawn.update(reached(heard, lambda name: computed(uses[name])))
+        if any(branched_on(kernel, k) in drawn for k in body if not body.issuperset(kernel.blocks[k].successors)):
+            found.add(head)
+    return frozenset(found)
+
+
+def _draws(i: Instruction) -> bool:
+    """Whether an atomic takes a number that nobody else gets."""
+    return i.opcode == "atom" and i.space != "shared" and bool(i.written) and any(map(i.has, ("add", "inc", "dec")))
+
+
+def _is_shared(i: Instruction, opcode: str) -> bool:
+    return i.opcode == opcode and i.space == "shared"
 
 
 def left_to(kernel: Kernel, loops: Mapping[int, Collection[int]]) -> frozenset[int]:

@@ -33,7 +33,7 @@ from ptxsim.analysis.lanes import LaneAnalysis
 from ptxsim.analysis.merging import shared_requests
 from ptxsim.analysis.signals import waiting_loads
 from ptxsim.analysis.sums import early_uses, unfenced_products
-from ptxsim.analysis.waiting import left_to, pure_waits
+from ptxsim.analysis.waiting import drawing, left_to, pure_waits
 from ptxsim.codegen import (  # noqa: F401  (they register the handlers)
     asynchronous,
     convert,
@@ -199,7 +199,8 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         raise KernelTooLarge(
             f"{kernel.name} has {len(kernel.blocks):,} basic blocks; the simulator takes {MAX_BLOCKS:,}"
         )
-    clusters, pure = in_clusters(kernel), pure_waits(kernel)
+    clusters, pure, drawn = in_clusters(kernel), pure_waits(kernel), drawing(kernel)
+    yielding = spin_heads(kernel) | drawn
     grids = find_products(kernel, partial(_word_offsets, analysis), lambda name: not analysis.of(name).known)
     frames = find_frames(kernel, lambda name: not analysis.of(name).known)
     roots = pointer_roots(kernel)
@@ -213,13 +214,14 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> U
         shared_granule_log2=granule_log2(kernel, frozenset({"shared", "cluster", "generic"})),
         fences=has_memory_fences(kernel), named=_is_named(kernel),
         partial_order=_is_named(kernel) or has_fences(kernel) or clusters,
-        spin_heads=spin_heads(kernel), spins=memory_spins(kernel), pure_waits=pure, left_to=left_to(kernel, pure),
+        spin_heads=yielding, spins=memory_spins(kernel), pure_waits=pure, drawing=drawn,
+        left_to=left_to(kernel, pure),
         optimistic=optimistic_loads(kernel), waits=waiting_loads(kernel), copied=copied_loads(kernel),
         computed_floats=computed_floats(kernel),
         shared_requests=requests,
         copies_async=any(i.opcode == "cp" and not is_bulk(i) for b in kernel.blocks for i in b.instructions),
         barrier_objects=has_barrier_objects(kernel),
-        in_turns=clusters or (bool(spin_heads(kernel)) and blocks_in_order(kernel)),
+        in_turns=clusters or (bool(yielding) and blocks_in_order(kernel)),
         meets_grid=any(_reads_workspace(i) for b in kernel.blocks for i in b.instructions),
         clusters=clusters,
         wide_entries=_wide_entries(kernel),

@@ -443,7 +443,10 @@ class Translator(Builder):
         at = self.offset(WORKER, L.field("budget"))
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
-        if self._looks_again(targets):
+        if self._draws_again(targets):
+            for name in ("yield_due", "came_further"):
+                self.store(constant("i32", 1), self.offset(WORKER, L.field(name)))
+        elif self._looks_again(targets):
             self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
         elif self.unit.spin_heads:
             patience = self.load("i64", self.offset(WORKER, L.field("patience")))
@@ -457,6 +460,10 @@ class Translator(Builder):
         """Whether the current block leads back to where a loop begins that only memory ends: others must run first."""
         waits, here = self.unit.pure_waits, self.block.index
         return any(head <= here and here in waits.get(head, ()) for head in targets)
+
+    def _draws_again(self, targets: Iterable[int]) -> bool:
+        """Whether the current block leads back to where blocks share turns among them: the others shall have some."""
+        return any(head <= self.block.index for head in self.unit.drawing.intersection(targets))
 
     def note_leaving(self, block: Block) -> None:
         """Somebody who waited in a loop may have found there what he waited for."""

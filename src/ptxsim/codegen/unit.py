@@ -149,11 +149,13 @@ class Unit:
     named: bool = False
     """whether barriers have names or counts, so that only some warps may wait for each other"""
     spin_heads: frozenset[int] = frozenset()
-    """heads of loops that may wait for another thread"""
+    """heads of loops in which threads give way: those that may wait for another one, and `drawing`"""
     spins: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """those of them in which threads look at memory and at no barrier object, and their blocks"""
     pure_waits: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """those that are left only when memory changes (`analysis.waiting`)"""
+    drawing: frozenset[int] = frozenset()
+    """heads of loops whose turns blocks share among them (`analysis.waiting`)"""
     left_to: frozenset[int] = frozenset()
     """blocks to which they lead"""
     waits: frozenset[int] = frozenset()

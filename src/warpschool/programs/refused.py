@@ -44,7 +44,8 @@ _REASONS = (
     (r"Decompress", "an engine that unpacks", "unpack in a kernel, or on the host"),
     (r"WaitValue|WriteValue|BatchMemOp", "streams that wait for a value in memory", "record an event, and wait for it"),
     (r"Discard|Batch|WithAttributes", "batches of copies", "make a call for each copy"),
-    (r"PoissonDistribution|DestroyDistribution", "tables of a discrete distribution", "call curand_poisson in the kernel"),
+    (r"PoissonDistribution|DestroyDistribution", "tables of a discrete distribution",
+     "call curand_poisson in the kernel"),
     (r"without NVIDIA's cuRAND", "tables of direction numbers", 'install them: pip install "warpschool[curand]"'),
 )  # fmt: skip
 _BESIDES = (
