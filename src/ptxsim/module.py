@@ -24,7 +24,16 @@ from ptxsim.errors import KernelTooLarge, LaunchError
 from ptxsim.kernel.calls import function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.kernel.doubled import IN_KERNEL, KINDS as DOUBLED, doubled_kernel, doubled_program
-from ptxsim.limits import CONSTANT_LIMIT, LIMITS, MAX_BLOCK, MAX_CLUSTER, MAX_GRID, MAX_LARGE_CLUSTER, MAX_THREADS, STATIC_SHARED_LIMIT
+from ptxsim.limits import (
+    CONSTANT_LIMIT,
+    LIMITS,
+    MAX_BLOCK,
+    MAX_CLUSTER,
+    MAX_GRID,
+    MAX_LARGE_CLUSTER,
+    MAX_THREADS,
+    STATIC_SHARED_LIMIT,
+)
 from ptxsim.memory import Allocation, Memory
 from ptxsim.record import LaunchRecord, Manner, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
