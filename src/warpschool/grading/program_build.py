@@ -25,7 +25,7 @@ from warpschool.grading.sandbox import module_path
 from warpschool.grading.verdicts import Verdict, readable
 from warpschool.harness.source import MAX_SOURCE_BYTES, Source
 from warpschool.programs.build import DEFAULT_ARCH, header_options, link_options, object_options, runtime_library
-from warpschool.programs.tools import HEADERS, Tools, find_tools, shim_identity
+from warpschool.programs.tools import EARLIER, HEADERS, Tools, find_tools, shim_identity
 
 LAUNCHER = "warpschool.grading.program_child"
 FILE_BYTES = 64 << 20
@@ -151,7 +151,7 @@ def _unfit(source: Source) -> ProgramFile | None:
 def _run(
     command: list[str], folder: Path, tools: Tools, runtime: Path, *, must: bool
 ) -> subprocess.CompletedProcess[str]:
-    places = [*_system(), *_toolchain(tools), str(runtime.parent), str(HEADERS), str(folder)]
+    places = [*_system(), *_toolchain(tools), str(runtime.parent), str(HEADERS), str(EARLIER), str(folder)]
     path = os.pathsep.join(dict.fromkeys([str(tools.host.parent), "/usr/bin", "/bin"]))
     environment = {"PATH": path, "LC_ALL": "C", "TMPDIR": str(folder), "SOURCE_DATE_EPOCH": "0"}
     confined = confined_command(
