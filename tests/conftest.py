@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
 import shutil
@@ -35,6 +36,9 @@ os.environ["WARPSCHOOL_WARM"] = "0"
 # No test's outcome may depend on how busy the machine is: neither may an example's time.
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
+
+# Collecting garbage as often as usual costs a tenth of the time: thousands of test functions are there to look through.
+gc.set_threshold(50_000, 20, 50)
 
 # A shell starts what runs behind it with SIGINT ignored, and children inherit that: Ctrl-C could not be tested there.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN and threading.current_thread() is threading.main_thread():

@@ -8,6 +8,7 @@ that exists in the CUDA folders. The worker process (`child.py`) closes the file
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -59,6 +60,7 @@ def splice(source: str) -> Spliced:
     return Spliced("".join(pieces), tuple(accumulate(map(len, pieces[:-1]), initial=0)))
 
 
+@functools.lru_cache(maxsize=64)
 def blank(source: str, *, strings: bool = False) -> str:
     """Replace comments, and with `strings` what stands in quotes too, by blanks; lines and columns stay.
 
