@@ -24,6 +24,7 @@ def text_of(name: str) -> str:
     [(1, {}), (77, {}), (2100, {"SPLIT": 64, "GROUP": 8}), pytest.param(300, {"SPLIT": 128, "TILE": 32},
                                                                        marks=pytest.mark.slow)],
 )  # fmt: skip
+@pytest.mark.thinned(2)
 def test_decoding_by_fragments(n: int, constants: dict[str, int]) -> None:
     """One key, a ragged tile, and 33 parts, of which the last one has warps without keys: joined in two rounds."""
     group = constants.get("GROUP", 4)
@@ -37,6 +38,7 @@ def test_decoding_by_fragments(n: int, constants: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(("n", "causal", "target"), [(150, 0, ""), (150, 1, "sm_90a")])
+@pytest.mark.thinned(2)
 def test_gradients_added_up_in_memory(n: int, causal: int, target: str) -> None:
     """Four additions at a time where the GPU has them, single ones elsewhere."""
     text = text_of("attention_backward_atomics")

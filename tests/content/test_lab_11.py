@@ -49,6 +49,7 @@ def test_long_sums_have_a_fixed_order_and_no_atomics():
 
 
 @pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.thinned(2)
 def test_shipped_weights_fit_the_network_and_read_digits(network):
     """A hundred test digits; lab 10 reads all thousand."""
     stored = digits.weights(network)
@@ -60,6 +61,7 @@ def test_shipped_weights_fit_the_network_and_read_digits(network):
 
 
 @pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.thinned(2)
 def test_recorded_accuracy_is_that_of_the_shipped_weights(network):
     """All 1,000 test digits, in float64."""
     row = next(row for row in lab._recorded(COURSE)["weights"] if row["network"] == network)

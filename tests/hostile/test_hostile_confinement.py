@@ -45,17 +45,17 @@ PREAMBLE = """
             done.append(what)
 
         def memory():
-            text = b""
+            pieces = []
             with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb") as mem:
                 for line in maps:
                     low, high = (int(part, 16) for part in line.split()[0].split("-"))
                     if "rw" in line.split()[1] and "vsyscall" not in line:
                         mem.seek(low)
                         try:
-                            text += mem.read(high - low) if high - low < 1 << 26 else b""
+                            pieces.append(mem.read(high - low) if high - low < 1 << 26 else b"")
                         except (OSError, ValueError):
                             pass
-            return text
+            return b"".join(pieces)
 """
 ATTEMPTS = """
         for name in ("secret", "gradebook", "other", "shadow"):

@@ -120,6 +120,7 @@ AGAIN = 'if (t == 32) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" :: "
 
 
 @pytest.mark.parametrize("how", [{}, {"parted": True}], ids=str)
+@pytest.mark.thinned(2)
 def test_an_object_that_has_ended_is_none(how):
     assert found(end=ENDS + LOOK, **how) == {("uninitialized", "atomic")}
     for end in (LOOK, ENDS, ENDS + AGAIN + LOOK, ENDS + "if (t == 3) gate = 7; __syncthreads(); y[t] = gate;"):

@@ -129,6 +129,7 @@ RELEASED_LATE = """extern "C" __global__ void k(int* o, int rounds)
 @pytest.mark.parametrize(
     ("releaser", "grid", "block"), [("blockIdx.x == 1", 2, 32), ("blockIdx.x == 0", 2, 32), ("t >= 32", 1, 64)]
 )
+@pytest.mark.thinned(3)
 def test_a_lane_that_is_released_late_accuses_nobody(releaser, grid, block):
     """The others wait for it through many more turns than a loop takes before it gives way."""
     ptx = compile_cuda(RELEASED_LATE.replace("RELEASER", releaser)).ptx
