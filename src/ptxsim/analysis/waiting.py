@@ -12,6 +12,7 @@ from ptxsim.isa import Order
 from ptxsim.syntax.program import (
     Block,
     Branch,
+    Immediate,
     Instruction,
     Jump,
     Kernel,
@@ -51,8 +52,10 @@ def drawing(kernel: Kernel) -> frozenset[int]:
 
 
 def _draws(i: Instruction) -> bool:
-    """Whether an atomic takes a number that nobody else gets."""
-    return i.opcode == "atom" and i.space != "shared" and bool(i.written) and any(map(i.has, ("add", "inc", "dec")))
+    """Whether an atomic takes a number that nobody else gets. One that adds nothing only looks."""
+    if i.opcode != "atom" or i.space == "shared" or not i.written or not any(map(i.has, ("add", "inc", "dec"))):
+        return False
+    return not (i.has("add") and isinstance(i.operands[-1], Immediate) and not i.operands[-1].bits)
 
 
 def _is_shared(i: Instruction, opcode: str) -> bool:

@@ -148,6 +148,7 @@ class WorkerState(ctypes.Structure):
         ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
         ("patience", ctypes.c_int64),  # iterations after which that is so, minus 1: all bits of a power of 2
+        ("drawn", ctypes.c_uint64),  # turns of loops that share out work, by all blocks
         ("pauses", ctypes.c_uint64),  # how often somebody gave way since blocks were let in, ended or were let go on
         ("resets", ctypes.c_uint64),  # how often that was so
         ("next_look", ctypes.c_uint64),  # the pause at which on_stall is called
@@ -323,6 +324,8 @@ YIELD_FLAG = BARRIER_FLAG | WARP_BARRIER_FLAG
 YIELD_EVERY, VAIN_YIELD_EVERY, EXACT_YIELD_EVERY = 1 << 12, 1 << 4, 1 << 4
 """Loop iterations between two yields; once all blocks have waited in vain, which more of them do not change; and where
 each access is looked into: looking costs more than a turn then. Powers of 2."""
+MOST_DRAWN = 1 << 12
+"""Turns of a launch that blocks draw one by one, each giving way behind it (`analysis.waiting.drawing`)."""
 CLOCK_STEP = 37
 """Cycles between two readings of the clock. A prime: programs compare what has gone by with round numbers, and on a GPU
 they never meet one exactly."""

@@ -444,9 +444,8 @@ class Translator(Builder):
         left = self.add_const(self.load("i64", at), -1)
         self.store(left, at)
         if self._draws_again(targets):
-            for name in ("yield_due", "came_further"):
-                self.store(constant("i32", 1), self.offset(WORKER, L.field(name)))
-        elif self._looks_again(targets):
+            self._let_draw()
+        if self._looks_again(targets):
             self.store(constant("i32", 1), self.offset(WORKER, L.field("yield_due")))
         elif self.unit.spin_heads:
             patience = self.load("i64", self.offset(WORKER, L.field("patience")))
@@ -464,6 +463,15 @@ class Translator(Builder):
     def _draws_again(self, targets: Iterable[int]) -> bool:
         """Whether the current block leads back to where blocks share turns among them: the others shall have some."""
         return any(head <= self.block.index for head in self.unit.drawing.intersection(targets))
+
+    def _let_draw(self) -> None:
+        """Gives way to blocks that draw, too; not for ever, for it may be that nobody will have what is waited for."""
+        at = self.offset(WORKER, L.field("drawn"))
+        drawn = self.load("i64", at)
+        self.store(self.add_const(drawn, 1), at)
+        with self.if_(self.icmp("ult", drawn, self.like(drawn, L.MOST_DRAWN))):
+            for name in ("yield_due", "came_further"):
+                self.store(constant("i32", 1), self.offset(WORKER, L.field(name)))
 
     def note_leaving(self, block: Block) -> None:
         """Somebody who waited in a loop may have found there what he waited for."""
