@@ -21,7 +21,7 @@ import numpy as np
 from ptxsim.adders import ORDERED, TENSOR_SUMS
 from ptxsim.analysis.effects import order_may_show
 from ptxsim.errors import KernelTooLarge, LaunchError
-from ptxsim.kernel.calls import function_number, inlined_size
+from ptxsim.kernel.calls import STACK_BYTES, function_number, inlined_size
 from ptxsim.kernel.cfg import build_kernel
 from ptxsim.kernel.doubled import IN_KERNEL, KINDS as DOUBLED, doubled_kernel, doubled_program
 from ptxsim.limits import (
@@ -31,6 +31,7 @@ from ptxsim.limits import (
     MAX_CLUSTER,
     MAX_GRID,
     MAX_LARGE_CLUSTER,
+    MAX_LOCAL_BYTES,
     MAX_THREADS,
     STATIC_SHARED_LIMIT,
 )
@@ -178,6 +179,7 @@ class SimKernel:
         self._last: tuple[object, Terms] | None = None
         self._making = threading.Lock()
         self._doubled: dict[str, SimKernel] = {}
+        self._by_stack: dict[int, SimKernel] = {}
 
     @property
     def params(self) -> tuple[Param, ...]:
@@ -231,6 +233,7 @@ class SimKernel:
         doubled: str = "",
         watch: Sequence[Allocation] | None = None,
         most_looks: int | None = None,
+        stack_bytes: int = STACK_BYTES,
     ) -> LaunchRecord:
         """Runs the kernel to its end.
 
@@ -249,7 +252,7 @@ class SimKernel:
         kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
         stores tells then whether it comes from them. `watch`, with checks: the record says what was done to these.
         A race that is suspected between blocks is looked into by a second run; `most_looks` says after how many of them
-        that found nothing launches that are alike are spared it, None that none is.
+        that found nothing launches that are alike are spared it, None that none is. `stack_bytes`: see `with_stack`.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -261,12 +264,28 @@ class SimKernel:
             raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, brief, stencils, compiled")
         if doubled and doubled not in DOUBLED:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
-        kernel = self.doubled(doubled) if doubled else self
+        kernel = self.with_stack(stack_bytes)
+        kernel = kernel.doubled(doubled) if doubled else kernel
         manner = Manner(
             check, count, threads, parted, step_limit, print_limit, tensor_sums, order, handoffs, tier, watch,
             most_looks,
         )  # fmt: skip
         return kernel.engine.launch(terms, memory, self.module.place(memory), manner)
+
+    def with_stack(self, stack_bytes: int) -> SimKernel:
+        """The same kernel with so many bytes for the calls of each thread that go by a stack; made once for each size.
+
+        Less than the usual is the usual, and more than a thread's local memory has left is what it has left.
+        """
+        usual, rest = self.body.stack_bytes, self.body.local_bytes - self.body.stack_bytes
+        wanted = min(stack_bytes, MAX_LOCAL_BYTES - rest) // 16 * 16
+        if not usual or wanted <= usual:
+            return self
+        with self._making:
+            if wanted not in self._by_stack:
+                body = build_kernel(self.module.program, self.name, stack_bytes=wanted)
+                self._by_stack[wanted] = SimKernel(self.module, self.name, file=self.file, body=body)
+            return self._by_stack[wanted]
 
     def doubled(self, kind: str) -> SimKernel:
         """The same kernel with everything of a kind of `ptxsim.kernel.doubled.KINDS` doubled; made once."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ptxsim import Memory
+from ptxsim import Memory, SimKernel
 from ptxsim.oracle import OracleResult, run
 
 from .parsed import module
@@ -24,9 +24,10 @@ class Outcome:
         return self.result.counters
 
 
-def launch(ptx: str, name: str, grid, block, *arguments, **options) -> Outcome:
-    """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs."""
-    kernel, memory = module(ptx).kernel(name), Memory()
+def launch(ptx: str, name: str, grid, block, *arguments, kernel: SimKernel | None = None, **options) -> Outcome:
+    """Arguments are arrays (copied to memory and back), NumPy scalars, or bytes for structs. `kernel`: in the place of
+    the one that the text has."""
+    kernel, memory = kernel or module(ptx).kernel(name), Memory()
     block_of_parameters, allocations = b"", []
     for parameter, argument in zip(kernel.params, arguments, strict=True):
         if isinstance(argument, np.ndarray):

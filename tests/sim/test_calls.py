@@ -136,7 +136,6 @@ def test_runtime_functions_stay_calls():
 @pytest.mark.parametrize(
     ("declarations", "body", "message"),
     [
-        ("", "{ .param .b32 x; p: .callprototype _ (.param .b32 _); call %rd1, (x), p; }", "no function of"),
         (".extern .func launch(.param .b64 a);", "{ .param .b64 x; call launch, (x); }", "no function 'launch'"),
         (".extern .func free(.param .b32 a);", "{ .param .b32 x; call free, (x); }", "has the wrong size"),
         (FUNCTIONS, "{ .param .b32 y; call (y), twice; }", "wrong number"),

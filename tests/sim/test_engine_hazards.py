@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from ptxsim import Finding
 from ptxsim.codegen.layout import HAZARD_KINDS
+from ptxsim.limits import MAX_LOCAL_BYTES
 from ptxsim.run.hazards import KINDS
 from warpschool.compile import compile_cuda
 from warpschool.errors import KernelDeadlock, KernelTrap, LaunchError, PrintLimitExceeded, StepLimitExceeded
@@ -15,6 +18,7 @@ from warpschool.grading.verdicts import verdict_of_hazard
 
 from .engine_launch import Outcome, launch
 from .oracle_launch import launch as by_oracle
+from .parsed import module
 
 RACE, OUTSIDE, UNINITIALIZED = "race", "out-of-bounds", "uninitialized"
 DIVERGENT, MISALIGNED = "divergent-barrier", "misaligned"
@@ -161,6 +165,23 @@ def test_call_stack_has_an_end(parted):
     with pytest.raises(KernelTrap, match="recursion is too deep") as error:
         launch(ptx, "k", (1,), (40,), x, y, np.int32(1 << 20), parted=parted)
     assert error.value.line == 3
+    assert "16,384 bytes" in error.value.message and "cudaLimitStackSize" in error.value.message
+
+
+def test_a_launch_may_ask_for_a_larger_call_stack():
+    ptx, depth = compile_cuda(DEEP).ptx, np.int32(800)
+    arguments = ptx, "k", (1,), (2,), np.zeros(1, np.float32), np.zeros(2, np.float32), depth
+    for stack_bytes in (0, 16 << 10):
+        with pytest.raises(KernelTrap, match="16,384 bytes"):
+            launch(*arguments, stack_bytes=stack_bytes)
+    for tier in ("compiled", "stencils"):
+        done = launch(*arguments, stack_bytes=128 << 10, tier=tier)
+        assert np.array_equal(done.arrays[1], 800 + np.arange(2)) and not done.record.hazards
+    kernel = module(ptx).kernel("k")
+    deep = kernel.with_stack(128 << 10)
+    assert by_oracle(*arguments, kernel=deep).arrays[1].tolist() == [800, 801]
+    assert kernel.with_stack(16 << 10) is kernel and kernel.with_stack(128 << 10) is deep
+    assert kernel.with_stack(1 << 30).body.local_bytes == MAX_LOCAL_BYTES
 
 
 def test_call_through_a_wild_pointer():
@@ -173,9 +194,45 @@ extern "C" __global__ void k(float* y, int n) {
 """
     ptx, y = compile_cuda(source).ptx, np.zeros(32, np.float32)
     assert np.array_equal(launch(ptx, "k", (1,), (32,), y, np.int32(0)).arrays[0], 2 * np.arange(32))
-    with pytest.raises(KernelTrap, match="pointer that is no function") as error:
+    with pytest.raises(KernelTrap, match="through a null pointer") as error:
         launch(ptx, "k", (1,), (32,), y, np.int32(1))
     assert error.value.line == 5
+
+
+CALLBACK = """typedef void (*Callback)(int*);
+OTHERS
+extern "C" __global__ void k(Callback f, int* y) {
+    if (f)
+        f(y + threadIdx.x);
+    else y[threadIdx.x] = 1;
+}
+"""
+OF_ANOTHER_SIGNATURE = "__device__ __noinline__ int zero(int v) { return v; }  __device__ int (*kept)(int) = zero;"
+OF_THIS_SIGNATURE = "__device__ __noinline__ void two(int* v) { *v = 2; }  __device__ Callback kept = two;"
+
+
+@pytest.mark.parametrize(
+    ("others", "pointer", "told"),
+    [
+        ("", 0, ""),
+        (OF_ANOTHER_SIGNATURE, 0, ""),
+        (OF_THIS_SIGNATURE, 0, ""),
+        ("", 0x5555_0000_1234, "function of the host"),
+        (OF_THIS_SIGNATURE, 0x5555_0000_1234, "function of the host"),
+        (OF_ANOTHER_SIGNATURE, 1, "pointer that is no function"),
+    ],
+)
+def test_a_call_through_a_pointer_is_a_fault_only_where_a_thread_reaches_it(others, pointer, told):
+    """A callback is optional: that no function of the module fits it is no reason to refuse the kernel."""
+    ptx, y = compile_cuda(CALLBACK.replace("OTHERS", others)).ptx, np.zeros(8, np.int32)
+    for run in (launch, partial(launch, parted=True), partial(launch, tier="stencils"), by_oracle):
+        arguments = ptx, "k", (1,), (8,), np.uint64(pointer), y
+        if told:
+            with pytest.raises(KernelTrap, match=told) as error:
+                run(*arguments)
+            assert error.value.line == 5
+        else:
+            assert (run(*arguments).arrays[0] == 1).all()
 
 
 @pytest.mark.parametrize(("target", "kib"), [("75", 64), ("80", 163), ("86", 99), ("90", 227), ("120", 99)])

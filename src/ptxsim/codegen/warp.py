@@ -206,10 +206,15 @@ def _nothing(t: Translator, i: Instruction) -> None:
     """Hints."""
 
 
+_FAULTS = {
+    InstructionOrigin.STACK: L.FAULT_STACK, InstructionOrigin.POINTER: L.FAULT_POINTER,
+    InstructionOrigin.NULL_POINTER: L.FAULT_NULL_POINTER, InstructionOrigin.HOST_POINTER: L.FAULT_HOST_POINTER,
+}  # fmt: skip
+
+
 @handles("trap")
 def _trap(t: Translator, i: Instruction) -> None:
-    faults = {InstructionOrigin.STACK: L.FAULT_STACK, InstructionOrigin.POINTER: L.FAULT_POINTER}
-    t.end(faults.get(i.origin, L.FAULT_TRAP), i.source.line)
+    t.end(_FAULTS.get(i.origin, L.FAULT_TRAP), i.source.line)
 
 
 @handles("bar", "barrier")

@@ -38,10 +38,9 @@ from ptxsim.syntax.program import (
     Vector,
     reached,
 )
-from ptxsim.syntax.refusals import refused
 
 STACK_BYTES = 16 << 10
-"""Call stack of a thread."""
+"""Call stack of a thread, where nobody asks for more."""
 _LIMIT = "%limit@"
 _SLOT = 8
 _ENTRY, _RETURN = "enter@{}", "leave@{}"
@@ -54,15 +53,15 @@ def function_number(module: PtxFile, name: str) -> int:
     return list(module.functions).index(name) + 1
 
 
-def flatten(module: PtxFile, entry: Function) -> Flat:
-    """A kernel's code in one list: calls inlined, those that cannot be on a stack."""
+def flatten(module: PtxFile, entry: Function, stack_bytes: int = STACK_BYTES) -> Flat:
+    """A kernel's code in one list: calls inlined, those that cannot be on a stack of `stack_bytes`."""
     if all(f.is_entry for f in module.functions.values()) and None not in map(_callee, _calls(entry)):
         return inline(module, entry)
     graph = _CallGraph(module)
     outlined = graph.outlined(entry)
     flat = inline(module, entry, outlined=outlined.keys())
     if outlined or any(map(_is_stacked, flat.code)):
-        flat = _Stacker(module, entry, flat, outlined, graph).run()
+        flat = _Stacker(module, entry, flat, outlined, graph, stack_bytes).run()
     return replace(flat, code=[_with_numbers(module, i) for i in flat.code])
 
 
@@ -128,9 +127,10 @@ class _Stacker:
     """Writes the calls that `inline` has left for the stack."""
 
     def __init__(
-        self, module: PtxFile, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph
-    ) -> None:
-        self.module, self.entry, self.flat, self.graph = module, entry, flat, graph
+        self, module: PtxFile, entry: Function, flat: Flat, outlined: dict[str, Function], graph: _CallGraph,
+        stack_bytes: int,
+    ) -> None:  # fmt: skip
+        self.module, self.entry, self.flat, self.graph, self.stack_bytes = module, entry, flat, graph, stack_bytes
         self.frames = {name: _StackFrame(function) for name, function in outlined.items()}
         self.places: dict[str, list[str]] = {name: [] for name in outlined}
         self.registers = dict(flat.registers)
@@ -142,8 +142,10 @@ class _Stacker:
         self.count = 0
 
     def run(self) -> Flat:
+        if not self.frames:  # there are only calls through pointers, and no function that they could mean
+            return replace(self.flat, code=self.with_calls(self.flat.code, {}, 0), registers=self.registers)
         self.registers |= {STACK_POINTER: "b64", _LIMIT: "b64"}
-        self.variables[STACK] = Variable(STACK, "local", "b8", STACK_BYTES, 16)
+        self.variables[STACK] = Variable(STACK, "local", "b8", self.stack_bytes, 16)
         source = next((i.source for i in self.flat.code if isinstance(i, Instruction)), SourceLine())
         code = [*self.with_calls(self.flat.code, {}, 0), Instruction("exit", (), ())]
         for name, frame in self.frames.items():
@@ -153,7 +155,7 @@ class _Stacker:
             code += self.body(name, frame, flat)
         start: list[Instruction | str] = [
             self.make(source, "mov", "b64", Register(STACK_POINTER), Symbol(STACK)),
-            self.make(source, "mov", "b64", Register(_LIMIT), Symbol(STACK, STACK_BYTES - self.largest)),
+            self.make(source, "mov", "b64", Register(_LIMIT), Symbol(STACK, self.stack_bytes - self.largest)),
         ]
         return Flat([*start, *(self.returning(i) for i in code)], self.registers, self.variables)
 
@@ -219,6 +221,9 @@ class _Stacker:
         results, callee, arguments = i.operands
         assert isinstance(results, Vector) and isinstance(arguments, Vector)
         names = self.callees(i, callee)
+        if not names:  # an optional callback that no function of the module fits: a fault of who calls it
+            yield from self.nowhere(i, callee)
+            return
         frame = self.frames[names[0]]
         self.count += 1
         back = f"{BACK}{self.count}"
@@ -248,10 +253,7 @@ class _Stacker:
     def callees(self, i: Instruction, callee: Operand) -> list[str]:
         if isinstance(callee, Symbol):
             return [callee.name]
-        names = [name for name in self.frames if name in self.graph.targets and self.fits(i, name)]
-        if not names:
-            raise refused(self.module, i.source, "no function of this signature has its address taken")
-        return names
+        return [name for name in self.frames if name in self.graph.targets and self.fits(i, name)]
 
     def fits(self, i: Instruction, name: str) -> bool:
         """Whether a call through a pointer hands over and expects what the function takes and gives."""
@@ -279,7 +281,18 @@ class _Stacker:
             if not isinstance(callee, Symbol):
                 yield other
         if not isinstance(callee, Symbol):
-            yield Instruction("trap", (), (), None, i.source, i.ptx_line, origin=InstructionOrigin.POINTER)
+            yield from self.nowhere(i, callee)
+
+    def nowhere(self, i: Instruction, callee: Operand) -> Iterator[Instruction]:
+        """The end of a thread whose pointer leads to no function that a call could mean."""
+        for comparison, value, origin in (
+            ("eq.s64", 0, InstructionOrigin.NULL_POINTER),
+            ("gt.u64", len(self.module.functions), InstructionOrigin.HOST_POINTER),
+        ):
+            guard = self.register("pred")
+            yield self.make(i.source, "setp", comparison, guard, callee, Immediate(value))
+            yield Instruction("trap", (), (), Guard(guard.name), i.source, i.ptx_line, origin=origin)
+        yield Instruction("trap", (), (), None, i.source, i.ptx_line, origin=InstructionOrigin.POINTER)
 
     # -- pieces -----------------------------------------------------------------------------------------------------
     def register(self, type_name: str) -> Register:

@@ -16,7 +16,7 @@ from typing import Any
 from ptxsim.analysis.effects import spin_heads
 from ptxsim.errors import MemoryLimitExceeded
 from ptxsim.isa import Flow
-from ptxsim.kernel.calls import BACK, flatten
+from ptxsim.kernel.calls import BACK, STACK_BYTES, flatten
 from ptxsim.kernel.inline import Flat
 from ptxsim.kernel.liveness import TooManyLive, find_live
 from ptxsim.kernel.tensormaps import lowered
@@ -66,8 +66,9 @@ class TooTangled(Exception):
     """The graph's loops are nested so deep that ordering them would take too long."""
 
 
-def build_kernel(module: PtxFile, entry: str) -> Kernel:
-    """The kernel `entry` of a module, ready for translation.
+def build_kernel(module: PtxFile, entry: str, *, stack_bytes: int = STACK_BYTES) -> Kernel:
+    """The kernel `entry` of a module, ready for translation. `stack_bytes` of a thread are for its calls, if it needs a
+    stack for any.
 
     Raises KeyError if there is no such entry, PtxSyntaxError for an instruction that is none, and
     UnsupportedInstruction for what the simulator does not execute.
@@ -75,7 +76,8 @@ def build_kernel(module: PtxFile, entry: str) -> Kernel:
     function = module.functions[entry]
     if not function.is_entry:
         raise KeyError(entry)
-    flat = _with_named_parameters(_with_reserved(flatten(module, function)), {p.name for p in function.params})
+    flat = _with_reserved(flatten(module, function, stack_bytes))
+    flat = _with_named_parameters(flat, {p.name for p in function.params})
     blocks = _blocks(module, entry, flat)
     undefined = undefined_reads(blocks, blocks[0].live_in - {STACK_POINTER})
     first_values, more = filled(list(undefined), flat.registers)

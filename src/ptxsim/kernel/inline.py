@@ -40,6 +40,8 @@ MAX_INSTRUCTIONS = 300_000
 HEAP_FUNCTIONS = {"malloc": 1, "free": 1, "__nv_aligned_device_malloc": 2}
 EXTERNAL_FUNCTIONS = {"vprintf": 2, "__assertfail": 5, **HEAP_FUNCTIONS}
 """Functions of the CUDA runtime that the simulator provides, with their number of arguments: all, and the heap's."""
+_LAUNCHES = ("__cudaCDP", "cudaLaunchDevice", "cudaGetParameterBuffer")
+"""What the names of those begin with by which a kernel launches others."""
 
 
 @dataclass
@@ -265,12 +267,11 @@ class _Inliner:
         """A call of the CUDA runtime: its arguments come from registers, its result goes to one."""
         count = EXTERNAL_FUNCTIONS.get(name)
         if count != len(arguments.elements) or len(returned.elements) > 1:
-            raise unsupported(
-                self.module,
-                i,
-                f"the simulator has no function '{name[:60]}'",
-                next_step="Calls of the CUDA runtime, such as launches of other kernels, need a GPU.",
-            )
+            what, next_step = f"the simulator has no function '{name[:60]}'", "Calls of the CUDA runtime need a GPU."
+            if name.startswith(_LAUNCHES):
+                what = "a kernel that launches kernels (dynamic parallelism) is not simulated"
+                next_step = "Launch from the host, one kernel after the other, or loop inside of one kernel."
+            raise unsupported(self.module, i, what, next_step=next_step)
         values: list[Operand] = []
         sizes = (8,) if name in HEAP_FUNCTIONS else (4, 8)
         for k, argument in enumerate(arguments.elements):

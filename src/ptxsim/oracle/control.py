@@ -53,6 +53,8 @@ def _trap(lanes: ActiveLanes, i: Instruction) -> None:
     what = {
         InstructionOrigin.STACK: "the call stack is full",
         InstructionOrigin.POINTER: "a call through a pointer that is no function",
+        InstructionOrigin.NULL_POINTER: "a call through a null pointer",
+        InstructionOrigin.HOST_POINTER: "a call through a pointer to a function of the host",
     }
     told = what.get(i.origin, "the kernel executed trap")
     raise KernelTrap(f"{told} in {_first_thread(lanes)}", line=i.source.line)

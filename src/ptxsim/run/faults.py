@@ -10,8 +10,7 @@ from ptxsim.codegen import layout as L
 from ptxsim.codegen.unit import Unit
 from ptxsim.errors import EndlessWait, KernelDeadlock, KernelTrap, PrintLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
-from ptxsim.kernel.calls import STACK_BYTES
-from ptxsim.limits import WARP
+from ptxsim.limits import MAX_LOCAL_BYTES, WARP
 from ptxsim.record import Terms
 from ptxsim.run.hazards import Reporter, unravel
 from ptxsim.run.loops import calls_at, endless_line, executions, loops_of, never_ends
@@ -31,10 +30,18 @@ _NOBODY = (
 )
 _TRAPS = {
     L.FAULT_TRAP: "the kernel executed trap",
-    L.FAULT_STACK: f"a thread's calls need more than their stack of {STACK_BYTES >> 10} KB: the recursion is too deep",
+    L.FAULT_STACK: "a thread's calls need more than their stack of {stack:,} bytes: the recursion is too deep",
     L.FAULT_POINTER: "a call through a pointer that is no function of this signature",
+    L.FAULT_NULL_POINTER: "a call through a null pointer to a function",
+    L.FAULT_HOST_POINTER: "a call through a pointer to a function of the host",
 }
-
+_WHY = {
+    L.FAULT_STACK: f", or the stack too small: cudaDeviceSetLimit(cudaLimitStackSize, bytes) raises it, to "
+    f"{MAX_LOCAL_BYTES:,} at most",
+    L.FAULT_HOST_POINTER: ": that is what host code gets where it takes the address of a function. Let a __device__ "
+    "variable hold the device's, and copy the pointer from there (cudaMemcpyFromSymbol)",
+}
+"""What belongs to it, behind the block."""
 
 _MOST_TEXT = 200
 """Characters of an assertion that are shown."""
@@ -86,7 +93,8 @@ def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
         else:
             what = complaint(fault, memory)
         raise KernelTrap(f"thread {thread} of {block} {what}", **where)
-    raise KernelTrap(f"{_TRAPS[fault.fault]} in {block}", **where)
+    told = _TRAPS[fault.fault].format(stack=launch.unit.kernel.stack_bytes)
+    raise KernelTrap(f"{told} in {block}{_WHY.get(fault.fault, '')}", **where)
 
 
 def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block: str) -> StepLimitExceeded:

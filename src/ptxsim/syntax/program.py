@@ -139,6 +139,10 @@ class InstructionOrigin(Enum):
     """a call that is left for the stack, and the trap where the stack is full"""
     POINTER = auto()
     """the trap where a call's pointer leads to no function"""
+    NULL_POINTER = auto()
+    """the trap where it is null"""
+    HOST_POINTER = auto()
+    """the trap where it is none that a module gave: the address of the host's function of the same name"""
     HEAP = auto()
     """a call of the device heap's functions"""
 
@@ -511,6 +515,11 @@ class Kernel:
             return self.shared_bytes
         external = [v.offset for v in self.variables.values() if v.space == "shared" and v.external]
         return max([self.shared_bytes, *external]) + dynamic
+
+    @property
+    def stack_bytes(self) -> int:
+        """A thread's call stack; 0 where all calls are inlined."""
+        return self.variables[STACK].size_bytes if STACK in self.variables else 0
 
     @property
     def stack_pointer(self) -> str | None:

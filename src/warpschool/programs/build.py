@@ -414,7 +414,15 @@ class _Compilers:
 
 _MEND = "Mend the lines that are named, and run it again."
 _EXPANDED = re.compile(r"__attribute__\(\((global|device|host|shared|constant|managed)\)\)")
-_THRUST = re.compile(r'namespace "thrust" has no member "(\w+)"')
+_KNOWN = (
+    (re.compile(r'namespace "thrust" has no member "(\w+)"'),
+     r"Since CUDA 13 Thrust's headers bring each other no longer: include the one of thrust::\1."),
+    (re.compile(r"error: texture is not a template"),
+     "CUDA 12 dropped texture references: make a texture object (cudaCreateTextureObject), and hand it to the kernel."),
+    (re.compile(r"kernel launch from __device__ or __global__ functions"),
+     "Kernels that launch kernels (dynamic parallelism) are not simulated: launch from the host, or loop in one."),
+)  # fmt: skip
+"""What compilers say, and what to do about it."""
 _ABSENT = re.compile(r"fatal error: (\S+): No such file|cannot find -l(\w+)")
 _LIBRARIES = {
     "cufft": "cuFFT", "cusparse": "cuSPARSE", "cusolver": "cuSOLVER", "npp": "NPP", "nvjpeg": "nvJPEG",
@@ -431,10 +439,11 @@ def _refuse(done: subprocess.CompletedProcess[str], what: str, next_step: str = 
     if done.returncode == 0:
         return
     log = _tidy(done.stderr + done.stdout)
-    absent, thrust = _ABSENT.search(log), _THRUST.search(log)
+    absent = _ABSENT.search(log)
     step = _advice(absent[1] or absent[2]) if absent else next_step
-    if thrust:
-        step = f"Since CUDA 13 Thrust's headers bring each other no longer: include the one of thrust::{thrust[1]}."
+    for pattern, advice in _KNOWN:
+        if found := pattern.search(log):
+            step = found.expand(advice)
     raise CompileError(f"{what}\n{log}".rstrip(), log=log, next_step=step)
 
 

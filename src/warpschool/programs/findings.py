@@ -18,6 +18,7 @@ _ALLOCATION = re.compile(
     r"\bcuda(?:Malloc|HostAlloc|HostRegister)\w*\s*(?:<[^<>]*>)?\s*\(\s*(?:\([^()]*\)\s*)?&?\s*([\w.>\[\]-]+?)\s*,"
 )
 _WRAPPED = re.compile(r"\(\s*(?:\([^()]*\)\s*)?&\s*([A-Za-z_][\w.>\[\]-]*?)\s*,")
+_NUMBERED = re.compile(r"\ballocation \d+\b")
 _MOST = 1000
 Stacks = Mapping[tuple[Place, ...], tuple[HostFrame, ...]]
 
@@ -105,6 +106,8 @@ class Findings:
         finding, facts, piece = raw.finding, dict(raw.facts), raw.piece
         if finding is not None and (named := self.arena.by_name.get(finding.array)) is not None:
             finding = replace(finding, array=names.of(named))
+        if message := facts.get("message"):  # a launch's end names memory as the simulator does
+            facts["message"] = _NUMBERED.sub(lambda m: self._named(m[0], names), message)
         if piece is not None:
             facts = {"name": names.of(piece), "size": piece.nbytes, "memory": piece.kind.name.lower()} | facts
         hosts = asking(stacks.get(raw.hosts, ()), raw.kernel)
@@ -113,6 +116,10 @@ class Findings:
             stacks.get(piece.origin, ()) if piece is not None else (),
             stacks.get(piece.freed, ()) if piece is not None and piece.freed else (), raw.times,
         )  # fmt: skip
+
+    def _named(self, allocation: str, names: _Names) -> str:
+        piece = self.arena.by_name.get(allocation)
+        return names.of(piece) if piece is not None else allocation
 
 
 def asking(hosts: tuple[HostFrame, ...], kernel: str) -> tuple[HostFrame, ...]:

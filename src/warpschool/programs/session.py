@@ -29,7 +29,7 @@ from ptxsim.errors import (
     TextureError,
     UnsupportedInstruction,
 )
-from ptxsim.limits import HEAP_BYTES, WARP
+from ptxsim.limits import HEAP_BYTES, MAX_LOCAL_BYTES, WARP
 from warpschool import model
 from warpschool.compile import Resources, parse_resources
 from warpschool.programs import errors, library, tensor_maps
@@ -191,6 +191,7 @@ class Session:
         self._resources: dict[int, dict[str, Resources]] = {}
         self._images: dict[int, texture.Image] = {}
         self._heap_bytes = HEAP_BYTES
+        self._stack_bytes = STACK_BYTES
         self._threads = ptxsim.available_threads()
         self._seen: Counter[str] = Counter()
         self._work = 0
@@ -404,6 +405,7 @@ class Session:
             step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=asked.cluster,
             cooperative=asked.cooperative, threads=1 if small else self._threads,
             watch=[piece.allocation for piece in watched.values()], most_looks=self.most_looks,
+            stack_bytes=self._stack_bytes,
         )  # fmt: skip
         if self.check and self.most_looks is not None and not function.meets_host:
             self.repeats.ran(launch, record)
@@ -599,14 +601,14 @@ class Session:
             self.repeats.change(after.allocation)
             after.fill(to, to + (depth - 1) * to_slice + (height - 1) * to_row + width)
         ends_ = (before, source, row), (after, to, to_row)
-        self._order_copy(_COPY_KINDS[kind], stream, *ends_, (width, height, depth), places)
+        self._order_copy(f"{_COPY_KINDS[kind]} copy", stream, *ends_, (width, height, depth), places)
         if blocking:
             self.streams.host_waits(stream=stream)
         self.clock.copy(_COPY_KINDS[kind], stream, width * height * depth, blocking=bool(blocking))
         return self._answer(0)
 
     def _order_copy(
-        self, kind: str, stream: int, source: tuple[Piece | None, int, int], to: tuple[Piece | None, int, int],
+        self, what: str, stream: int, source: tuple[Piece | None, int, int], to: tuple[Piece | None, int, int],
         box: tuple[int, int, int], places: tuple[Place, ...],
     ) -> None:  # fmt: skip
         """Looks at a copy's order in its stream; of a box with gaps between its rows nothing is said."""
@@ -619,7 +621,7 @@ class Session:
                 continue
             used = Bytes(start - piece.start, start - piece.start + width * height)
             reads, written = (NOTHING, used) if writes else (used, NOTHING)
-            self._in_stream(stream, piece, f"{kind} copy", reads, written, places)
+            self._in_stream(stream, piece, what, reads, written, places)
 
     def _may_be_filled(self, piece: Piece) -> bool:
         """Whether the host can have written there, a copy, or a kernel."""
@@ -669,7 +671,7 @@ class Session:
         self.repeats.change(piece.allocation)
         piece.fill(to, last)
         to_fill = (piece, to, row)
-        self._order_copy("set", stream, (None, 0, 0), to_fill, (width, height, depth), places)
+        self._order_copy("memset", stream, (None, 0, 0), to_fill, (width, height, depth), places)
         self.clock.copy("set", stream, width * height * depth, blocking=False)
         return self._answer(0)
 
@@ -689,7 +691,16 @@ class Session:
             return self._answer(errors.INVALID_VALUE)
         if nbytes:
             self.memory.heap_bytes = self._heap_bytes = nbytes
-        return self._answer(0, self._heap_bytes, STACK_BYTES, PRINT_BYTES)
+        return self._answer(0, self._heap_bytes, self._stack_bytes, PRINT_BYTES)
+
+    def _stack_limit(self, f: Fields) -> bytes:
+        """Calls have more than a GPU's threads have where nobody asks for it, and as much as is asked for."""
+        nbytes = f.u64()
+        if nbytes > MAX_LOCAL_BYTES:
+            return self._answer(errors.INVALID_VALUE)
+        self._stack_bytes = nbytes
+        self.repeats.change_all()  # a launch may come to its end now, or no longer
+        return self._answer(0)
 
     def _touched(self, f: Fields) -> bytes:
         address, early = f.u64(), f.u64()
@@ -703,6 +714,7 @@ class Session:
 
     def _reset(self, f: Fields) -> bytes:
         """What was allocated is gone; what the modules' variables hold stays, until somebody needs it otherwise."""
+        self._stack_bytes = STACK_BYTES
         self.repeats.change_all()
         for piece in list(self.arena.live.values()):
             if piece.kind is not MemoryKind.SYMBOL and piece.origin:

@@ -97,6 +97,26 @@ def test_what_does_not_compile_names_its_line(where, program):
 
 
 @needs_tools
+@pytest.mark.parametrize(("before", "step"), [
+    ("texture<float, 1> t;", "make a texture object"),
+    ("__global__ void a() {} __global__ void b() { a<<<1, 1>>>(); }", "launch from the host"),
+], ids=["texture reference", "dynamic parallelism"])  # fmt: skip
+@pytest.mark.thinned(2)
+def test_what_no_program_here_can_have_is_told_with_what_to_do(before, step, program):
+    run = command("run", program("return 0;", before=before))
+    assert run.returncode == 1
+    assert step in " ".join(run.stderr.split())
+
+
+@needs_tools
+def test_a_deadlock_names_memory_as_the_program_does(program):
+    body = "int* flag; cudaMalloc(&flag, 4); cudaMemset(flag, 0, 4); k<<<1, 1>>>(flag); cudaDeviceSynchronize();"
+    path = program(body, before="__global__ void k(int* f) { while (atomicAdd(f, 0) == 0); }")
+    run = command("run", path)
+    assert "it updates flag at byte 0" in " ".join(run.stderr.replace("|", " ").split()), run.stderr
+
+
+@needs_tools
 @pytest.mark.slow
 def test_a_build_is_kept_until_a_file_that_it_read_changes(program, tmp_path, monkeypatch):
     monkeypatch.setenv("WARPSCHOOL_CACHE", str(tmp_path / "cache"))

@@ -27,7 +27,7 @@ struct Event {
     bool recorded;
 };
 std::atomic<uint64_t> streams{1}, events{0};  // stream 0 is the default one
-std::atomic<size_t> persisting_bytes{0}, stack_bytes{0}, print_bytes{0};  // as set; the simulator's own are never too small
+std::atomic<size_t> persisting_bytes{0}, print_bytes{0};  // as set; the simulator's own are never too small
 thread_local int device = 0;
 Stream* of(cudaStream_t stream) { return reinterpret_cast<Stream*>(stream); }
 Event* of(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
@@ -100,9 +100,9 @@ API cudaError_t cudaDeviceReset() {
 }
 API cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
     ENTER("cudaDeviceSetLimit");
-    if (limit == cudaLimitStackSize) stack_bytes = value;
     if (limit == cudaLimitPrintfFifoSize) print_bytes = value;
     if (limit == cudaLimitPersistingL2CacheSize) persisting_bytes = value;
+    if (limit == cudaLimitStackSize) RETURN(Message(STACK_LIMIT).u64(value).ask().error);
     if (limit == cudaLimitMallocHeapSize) RETURN(Message(HEAP_LIMIT).u64(value).ask().error);
     return cudaSuccess;
 }
@@ -111,7 +111,7 @@ API cudaError_t cudaDeviceGetLimit(size_t* value, cudaLimit limit) {
     Answer found = Message(HEAP_LIMIT).u64(0).ask();
     uint64_t heap = found.u64(), stack = found.u64(), fifo = found.u64();
     if (limit == cudaLimitMallocHeapSize) *value = heap;
-    else if (limit == cudaLimitStackSize) *value = stack_bytes ? stack_bytes.load() : stack;
+    else if (limit == cudaLimitStackSize) *value = stack;
     else if (limit == cudaLimitPrintfFifoSize) *value = print_bytes ? print_bytes.load() : fifo;
     else if (limit == cudaLimitMaxL2FetchGranularity) *value = 128;
     else if (limit == cudaLimitPersistingL2CacheSize) *value = persisting_bytes;

@@ -28,7 +28,8 @@ enum Request : uint64_t {
     MEMORY_INFO,        // -> free bytes, all bytes
     POINTER,            // address -> kind of memory, start, bytes
     OCCUPANCY,          // function, threads of a block, dynamic shared bytes -> blocks of a multiprocessor
-    HEAP_LIMIT,         // bytes
+    HEAP_LIMIT,         // bytes, 0 for a question -> the limits of the heap, of a thread's stack, of what is printed
+    STACK_LIMIT,        // bytes
     ARRAY,              // width, height, depth, cudaArrayLayered and cudaArrayCubemap, bits of a channel, channels, kind of channel, callers -> array, address, row bytes
     ARRAY_FREE,         // array, callers
     TEXTURE,            // kind, array or address, width, height, pitch, bits, channels, kind of channel, address modes x y z, filter, read,
