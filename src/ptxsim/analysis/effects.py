@@ -84,9 +84,10 @@ def blocks_in_order(kernel: Kernel) -> bool:
     Also where a thread waits for another by an access of the scope of a block: the other may be of the wrong one.
     """
     talks = (i for i in _instructions(kernel) if Order.BLOCKS in order_of(i))
+    if any(i.space != "shared" or i.row.accesses is None for i in talks):
+        return True
     waits = (kernel.blocks[k].instructions for loop in memory_spins(kernel).values() for k in loop)
-    looks = (i for inside in waits for i in inside if Order.WAITS in order_of(i))
-    return any(i.space != "shared" or i.row.accesses is None for i in talks) or any(i.space != "shared" for i in looks)
+    return any(i.space != "shared" and Order.WAITS in order_of(i) for inside in waits for i in inside)
 
 
 def order_may_show(kernel: Kernel) -> bool:

@@ -74,7 +74,9 @@ const void* as_pinned(const void* start, size_t bytes) {
 }
 
 cudaMemcpy3DParms copy_parameters(Geometry to, Geometry from, size_t width, size_t height, size_t depth, cudaMemcpyKind kind) {
-    auto pitched = [&](const Geometry& side) { return cudaPitchedPtr{side.start, side.row_bytes, width, side.slice_bytes / side.row_bytes}; };
+    auto pitched = [&](const Geometry& side) {
+        return cudaPitchedPtr{side.start, side.row_bytes, width, side.row_bytes ? side.slice_bytes / side.row_bytes : height};
+    };
     cudaMemcpy3DParms made = {};
     made.srcPtr = pitched(from), made.dstPtr = pitched(to), made.extent = {width, height, depth}, made.kind = kind;
     return made;
