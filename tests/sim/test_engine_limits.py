@@ -198,6 +198,7 @@ print("usable", flush=True)
 
 
 @pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.thinned(2)
 def test_ctrl_c_stops_a_launch_at_once(name):
     """The launch has steps for years: it ends because it was stopped, or not at all."""
     body, grid, threads = KERNELS[name]

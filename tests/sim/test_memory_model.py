@@ -305,6 +305,7 @@ p[2] = p[0]; }"""
 
 @pytest.mark.parametrize("first", [0, 1])  # 1: the block that waits begins
 @pytest.mark.parametrize(("scope", "found"), [("block", {5, 6}), ("device", set()), ("system", set())])
+@pytest.mark.thinned(3)
 def test_a_flag_of_the_scope_of_a_block_tells_no_other_block(scope, found, first):
     arrays = np.array([0, 7, 0], np.int32), np.zeros(1, np.int32)
     body = SCOPED.replace("SCOPE", scope).replace("FIRST", str(first))

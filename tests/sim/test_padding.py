@@ -49,11 +49,13 @@ def written(structure: str) -> str:
 
 @pytest.mark.parametrize("how", HOWS, ids=str)
 @pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.thinned(3)
 def test_padding_may_be_copied(structure, how):
     assert not hazards(structure, written(structure) + COPIES, how)
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
+@pytest.mark.thinned(3)
 def test_padding_may_be_copied_where_something_else_races(structure):
     assert {kind for kind, _ in hazards(structure, written(structure) + COPIES + RACES, {})} == {"race"}
 

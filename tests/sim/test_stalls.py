@@ -212,6 +212,7 @@ LIBRARY = {
 
 
 @pytest.mark.parametrize("name", LIBRARY)
+@pytest.mark.thinned(2)
 def test_libraries_wait_by_clocks(name):
     head, body = LIBRARY[name]
     source = f'{head}\nextern "C" __global__ void k(int* x, int* flag)\n{{\n{body}\n}}\n'

@@ -181,6 +181,7 @@ def test_jumps_calls_and_wide_addresses_lead_where_the_h200s_do(arch: str) -> No
 
 
 @pytest.mark.parametrize("arch", ARCHS[:3])
+@pytest.mark.thinned(3)
 def test_a_reference_issues_its_multiplications_on_every_architecture(arch: str) -> None:
     """lab05/02: on sm_80 and sm_89 its loop is left by a call under a guard, from which nobody returns."""
     source = next((ROOT / "solutions").glob("lab05*/02_*.cu")).read_text(encoding="utf-8")

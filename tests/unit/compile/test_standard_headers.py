@@ -38,6 +38,7 @@ def test_names_of_standard_headers_need_none(body, stored, before):
 
 
 @pytest.mark.parametrize("header", HEADERS)
+@pytest.mark.thinned(3)
 def test_harmless_standard_headers_are_taken(header):
     body = 'x[0] = sqrtf(x[1]) + INFINITY; assert(n > 0); printf("%d\\n", n);'
     assert ".entry k(" in ptx(body, before=f"#include <{header}>\n#include <cuda_fp16.h>\n")
