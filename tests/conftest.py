@@ -37,7 +37,7 @@ os.environ["WARPSCHOOL_WARM"] = "0"
 hypothesis.settings.register_profile("busy", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("busy")
 
-# Collecting garbage as often as usual costs a tenth of the time: thousands of test functions are there to look through.
+# Collecting garbage as often as usual would look through thousands of test functions again and again.
 gc.set_threshold(50_000, 20, 50)
 
 # A shell starts what runs behind it with SIGINT ignored, and children inherit that: Ctrl-C could not be tested there.

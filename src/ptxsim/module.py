@@ -172,9 +172,6 @@ class SimKernel:
         home = module.program.functions[name].home_file or 1
         self.file = file or module.program.files.get(home, "kernel.cu")
         self.shared_limit = shared_limit(module.target)
-        self.large_clusters = False
-        """whether clusters may have more blocks than every GPU with clusters takes
-        (cudaFuncAttributeNonPortableClusterSizeAllowed)"""
         self._engine: Engine | None = None
         self._last: tuple[object, Terms] | None = None
         self._making = threading.Lock()
@@ -225,6 +222,7 @@ class SimKernel:
         step_limit: int = 1 << 28,
         print_limit: int = 1 << 20,
         cluster: Shape | None = None,
+        large_clusters: bool = False,
         cooperative: bool = False,
         tensor_sums: str = ORDERED,
         order: int | None = None,
@@ -241,7 +239,8 @@ class SimKernel:
         work on it, by default all that are available. `step_limit` bounds the loop iterations of warps that a launch
         may spend, shared out evenly among its blocks, `print_limit` the bytes that it prints. `parted` runs every warp
         as if its lanes had parted, which is slower and gives the same results. `cluster` gives the blocks of a cluster
-        where the kernel does not (`__cluster_dims__`); with `cooperative` all blocks are resident from the start.
+        where the kernel does not (`__cluster_dims__`), `large_clusters` allows more than every GPU with clusters takes
+        (cudaFuncAttributeNonPortableClusterSizeAllowed); with `cooperative` all blocks are resident from the start.
         `tensor_sums` says how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU
         does, to the last bit and more slowly. `order` is the seed of an order in which blocks, and the warps of each,
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
@@ -257,7 +256,9 @@ class SimKernel:
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
         """
-        terms = self.terms(grid, block, params, shared_bytes, cluster=cluster, cooperative=cooperative)
+        terms = self.terms(
+            grid, block, params, shared_bytes, cluster=cluster, large_clusters=large_clusters, cooperative=cooperative
+        )
         if tensor_sums not in TENSOR_SUMS:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
         if tier not in ("auto", "brief", "stencils", "compiled"):
@@ -308,11 +309,11 @@ class SimKernel:
 
     def terms(
         self, grid: Shape, block: Shape, params: Parameters, shared_bytes: int = 0, *, cluster: Shape | None = None,
-        cooperative: bool = False,
+        large_clusters: bool = False, cooperative: bool = False,
     ) -> Terms:  # fmt: skip
         """What a launch asks for, checked. Raises LaunchError."""
         blocks, lengths = _triple(grid), _triple(block)
-        asked = blocks, lengths, shared_bytes, _triple(cluster) if cluster is not None else None
+        asked = blocks, lengths, shared_bytes, _triple(cluster) if cluster is not None else None, large_clusters
         packed, last = self.packed(params), self._last
         if last is None or last[0] != (asked, packed, cooperative):  # most launches are like the one before
             sides = self._checked_shape(*asked)
@@ -320,7 +321,9 @@ class SimKernel:
             last = self._last = (asked, packed, cooperative), terms
         return last[1]
 
-    def _checked_shape(self, blocks: Triple, lengths: Triple, shared_bytes: int, cluster: Triple | None) -> Triple:
+    def _checked_shape(
+        self, blocks: Triple, lengths: Triple, shared_bytes: int, cluster: Triple | None, large_clusters: bool
+    ) -> Triple:
         """The sides of the clusters of a launch of this shape. Raises LaunchError where no GPU would take it."""
         for what, shape, limits in (("block", lengths, MAX_BLOCK), ("grid", blocks, MAX_GRID)):
             for axis, size, limit in zip("xyz", shape, limits, strict=True):
@@ -345,15 +348,14 @@ class SimKernel:
                 f"{self.shared_limit:,} in all",
                 next_step="Use smaller tiles, or compile for a GPU with more shared memory.",
             )
-        return self._cluster(blocks, cluster)
+        return self._cluster(blocks, cluster, MAX_LARGE_CLUSTER if large_clusters else MAX_CLUSTER)
 
-    def _cluster(self, grid: Triple, asked: Triple | None) -> Triple:
+    def _cluster(self, grid: Triple, asked: Triple | None, most: int) -> Triple:
         """The sides of a cluster, which divide the grid's."""
         own = self.body.cluster
         cluster = asked or own or (1, 1, 1)
         if own is not None and cluster != own:
             raise LaunchError(f"{self.name}: clusters of {cluster}, but __cluster_dims__ says {own}")
-        most = MAX_LARGE_CLUSTER if self.large_clusters else MAX_CLUSTER
         if min(cluster) < 1 or math.prod(cluster) > most:
             raise LaunchError(
                 f"{self.name}: a cluster of {cluster} blocks; it has between 1 and {most}",

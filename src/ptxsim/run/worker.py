@@ -37,8 +37,8 @@ WARPGROUP = 4
 _MOST_RESIDENT, _MOST_RESIDENT_BYTES = 264, 384 << 20
 """Blocks that may wait for each other at a time: two for each multiprocessor of the largest GPU; and their memory."""
 _DRAWING = 3
-"""Blocks that share out the work that threads draw by a counter: no power of 2, so that one of them does not always get
-what ends in the same bits."""
+"""Blocks or clusters that share out the work that threads draw by a counter: no power of 2, so that one of them does
+not always get what ends in the same bits."""
 MOST_STRAYS = 1 << 16
 """Accesses of warps that may be out of bounds or misaligned; one more ends a launch. Each takes as long as dozens of
 others, so that a loop which walks out of its arrays and never ends would take minutes to use up its budget."""
@@ -289,7 +289,7 @@ class HostWorker:
         each = unit.context.size * terms.warps + 2 * self.setup.shared_bytes + 3 * _PAGE
         most = terms.blocks if terms.cooperative else min(self.setup.together, _MOST_RESIDENT)
         if unit.drawing and not unit.spins and not terms.cooperative:  # nobody waits for another block
-            most = min(most, max(_DRAWING, cluster))
+            most = min(most, _DRAWING * cluster)
         if terms.cooperative and each * most > _MOST_RESIDENT_BYTES:
             raise MemoryLimitExceeded(
                 f"{terms.blocks:,} blocks that wait for each other take {each * most >> 20:,} MB on the simulator",
@@ -311,11 +311,8 @@ class HostWorker:
             self.clusters[group].shared = self.shared.ctypes.data + group * cluster * self.shared_stride
         s = self.struct
         s.residents, s.resident_count = ctypes.addressof(self.residents), self.places
-        s.wanted = self.places if self.setup.terms.cooperative else self._side_by_side_from_the_start()
-
-    def _side_by_side_from_the_start(self) -> int:
-        """Blocks that are resident before anybody waits: where blocks share out work, more than one is to have some."""
-        return min(self.places, _DRAWING) if self.setup.code.translation.unit.drawing else 1
+        at_once = _DRAWING * cluster if self.setup.code.translation.unit.drawing else 1
+        s.wanted = self.places if self.setup.terms.cooperative else min(self.places, at_once)
 
     def _never_changing(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """What never changes in warps' contexts, each with its place: a warp's index, and the lanes that exist."""

@@ -120,6 +120,7 @@ class _Launch:
     params: bytes
     shared: int
     cluster: Dim3 | None
+    large_clusters: bool
     cooperative: bool
 
 
@@ -357,14 +358,16 @@ class Session:
         if self.skip_launches:
             return
         kernel = self._kernel(function)
-        kernel.large_clusters = bool(large_clusters)
         self._meets_host = self._meets_host or function.meets_host
         params += bytes(kernel.body.param_bytes - len(params))
         if self.records is not None:
             self._keep(function.readable, kernel, ((gx, gy, gz), (bx, by, bz), shared), params)
         self.streams.begin(stream)
         watched = {piece.allocation.address: piece for piece in self._watched()}
-        asked = _Launch((gx, gy, gz), (bx, by, bz), params, shared, (cx, cy, cz) if cx else None, bool(cooperative))
+        asked = _Launch(
+            (gx, gy, gz), (bx, by, bz), params, shared, (cx, cy, cz) if cx else None, bool(large_clusters),
+            bool(cooperative),
+        )  # fmt: skip
         self._running = function.readable, callers
         try:
             self._afford(number, asked.block)
@@ -403,7 +406,7 @@ class Session:
         record = self._kernel(function).launch(
             asked.grid, asked.block, asked.params, self.memory, shared_bytes=asked.shared, check=self.check,
             step_limit=self.budget.steps, print_limit=PRINT_BYTES, cluster=asked.cluster,
-            cooperative=asked.cooperative, threads=1 if small else self._threads,
+            large_clusters=asked.large_clusters, cooperative=asked.cooperative, threads=1 if small else self._threads,
             watch=[piece.allocation for piece in watched.values()], most_looks=self.most_looks,
             stack_bytes=self._stack_bytes,
         )  # fmt: skip
