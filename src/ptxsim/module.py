@@ -12,7 +12,7 @@ import re
 import struct
 import threading
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -267,7 +267,8 @@ class SimKernel:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
         kernel = self.with_stack(stack_bytes)
         kernel = kernel.doubled(doubled) if doubled else kernel
-        manner = Manner(
+        made = Manner if watch is not None else _usual_manner
+        manner = made(
             check, count, threads, parted, step_limit, print_limit, tensor_sums, order, handoffs, tier, watch,
             most_looks,
         )  # fmt: skip
@@ -400,6 +401,10 @@ class SimKernel:
                 "or bytes for a structure.",
             )
         return raw
+
+
+_usual_manner = lru_cache(maxsize=64)(Manner)
+"""The same object for launches that are run alike."""
 
 
 def _triple(shape: Shape) -> Triple:

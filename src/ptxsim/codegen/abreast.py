@@ -13,9 +13,11 @@ one warp after the other.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ptxsim.codegen.emit import CONTEXT, WARP, WORKER, Builder, constant, i32
+from ptxsim.codegen import lockstep
+from ptxsim.codegen.emit import CONTEXT, WARP, Builder, IRValue, constant, i32, i64
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
 
 _NARROW, _WIDE = 2, 4
@@ -57,41 +59,55 @@ def warps_abreast(unit: Unit) -> int:
     return _WIDE if unit.wide_vectors else _NARROW
 
 
-def abreast(unit: Unit, part: FullPart, function: str) -> str | None:
-    """The function for so many warps, whose contexts follow each other; None where nothing is gained.
+def abreast(unit: Unit, part: FullPart, lines: Sequence[str]) -> str | None:
+    """A part in lockstep for so many warps at once, at least, whose contexts follow each other; None where nothing is
+    gained.
 
-    `function` is the text of the part.
+    `lines` are what it does with a single one.
     """
     warps, watched = warps_abreast(unit), unit.options.check or unit.options.count
-    if watched or len(part.blocks) > 1 or thread_count(unit.block) < WARP * warps:
+    if watched or len(part.blocks) > 1 or thread_count(unit.block) < WARP * warps or not unit.in_lockstep:
         return None
-    entry = part.entries[0]
-    straight = _read(function, entry)
+    straight = _read(lines, part.entries[0])
     if straight is None or straight.shared < _LEAST_SHARED:
         return None
     b = Builder("abreast")
     b.label("entry")
-    contexts = [CONTEXT, *(b.offset(CONTEXT, k * unit.context.size) for k in range(1, warps))]
+    part_alone, entry = IRValue("ptr", f"@{part.name}"), IRValue("i32", "%entry_block")
+    size, groups = unit.context.size, b.binary("udiv", lockstep.COUNT, i64(warps))
+    with b.loop(groups) as group:
+        start = b.mul(group, i64(warps * size))
+        b.emit(f"{CONTEXT.text} = getelementptr i8, {lockstep.CONTEXTS}, {start}")
+        contexts = [CONTEXT, *(b.offset(CONTEXT, k * size) for k in range(1, warps))]
+        together, apart, done = (b.new_label(name) for name in ("together", "apart", "done"))
+        b.branch(_alike(b, straight, contexts), together, apart, likely=True, then=together)
+        b.lines += _repeated(straight, [c.text for c in contexts])
+        b.br(done, then=apart)
+        lockstep.call(b, part_alone, (CONTEXT, i64(warps)), entry)
+        b.br(done, then=done)
+    some = b.mul(groups, i64(warps))
+    rest = b.sub(lockstep.COUNT, some)
+    with b.if_(b.icmp("ne", rest, i64(0)), likely=False):
+        lockstep.call(b, part_alone, (b.offset(lockstep.CONTEXTS, b.mul(some, i64(size))), rest), entry)
+    lockstep.note(b, b.add_const(lockstep.COUNT, -1), i32(straight.result))
+    b.ret(i32(straight.result))
+    return b.function(lockstep.header(part.abreast_name, in_lockstep=True))
+
+
+def _alike(b: Builder, straight: _Straight, contexts: list[IRValue]) -> IRValue:
+    """Whether warps have the same words where addresses of whole vectors depend on them."""
     same = constant("i1", 1)
     for word in sorted(straight.alike):
         type_, pointer = straight.words[word]
         first, *others = (b.load(type_, b.offset(context, straight.places[pointer])) for context in contexts)
         for other in others:
             same = b.and_(same, b.icmp("eq", first, other))
-    together, apart = b.new_label("together"), b.new_label("apart")
-    b.branch(same, together, apart, likely=True, then=together)
-    b.lines += _repeated(straight, [c.text for c in contexts])
-    b.ret(i32(straight.result))
-    b.label(apart)
-    for context in contexts:
-        b.emit(f"call i32 @{part.name}({context}, {WORKER}, {i32(entry)})")
-    b.ret(i32(straight.result))
-    return b.function(f"i32 @{part.abreast_name}({CONTEXT}, {WORKER}, i32 %entry_block)")
+    return same
 
 
-def _read(function: str, entry: int) -> _Straight | None:
+def _read(text: Sequence[str], entry: int) -> _Straight | None:
     """The way through a part; None where it branches, or does something that others could see."""
-    lines = iter(function.splitlines())
+    lines = iter("\n".join(text).splitlines())
     for line in lines:
         if line == f"E{entry}:":
             break

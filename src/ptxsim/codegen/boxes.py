@@ -23,6 +23,10 @@ from ptxsim.tensormap import ELEMENTS, FIELDS, MAX_RANK, NAN_FILL, TF32_NAN
 
 _PIECE, _LINE = 16, 128
 """Bytes that a swizzle moves as one; those of the widest one's rows."""
+_HOST_LINE = 64
+"""Bytes that the host's caches move as one."""
+_AHEAD = 8
+"""Rows of an array that are asked for before their turn."""
 COORDINATES = 8
 """Numbers of i32 that a copy is told: five coordinates, innermost first, and the window's three offsets (W, H, D)."""
 _INTEGER = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
@@ -227,10 +231,19 @@ class _BoxCopy:
         with b.if_(row, likely=True):
             memory, local = b.pointer(b.add(base, first)), b.offset(self.shared, begin)
             turn = b.and_const(b.lshr(begin, 3), _LINE - _PIECE)
+            if self.how == LOAD:
+                self._ahead(memory)
             for at in range(0, _LINE, _PIECE):
                 self._copy_piece(b.offset(memory, at), b.offset(local, b.xor(turn, i64(at))))
         with b.if_(b.not_(row), likely=False), b.loop(b.lshr(self.inner, 4)) as number:
             self._copy_piece(*self._places_of(base, begin, first, number)[1:])
+
+    def _ahead(self, memory: IRValue) -> None:
+        """Asks the host for a later row of the array: these lie too far apart for it to see that they come."""
+        b = self.b
+        later = b.offset(memory, b.mul(self.strides[1], i64(_AHEAD)))
+        for at in range(0, _LINE, _HOST_LINE):
+            b.call("llvm.prefetch.p0", "void", b.offset(later, at), i32(0), i32(3), i32(1))  # to read, keep, data
 
     def _places_of(
         self, base: IRValue, begin: IRValue, first: IRValue, number: IRValue

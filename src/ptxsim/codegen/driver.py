@@ -11,10 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ptxsim.codegen import layout as L
-from ptxsim.codegen.abreast import warps_abreast
+from ptxsim.codegen import layout as L, lockstep
 from ptxsim.codegen.emit import (
-    NULL,
     WARP,
     WORKER,
     Helper,
@@ -38,7 +36,7 @@ from ptxsim.codegen.turns import (
     whose_turn,
 )
 from ptxsim.codegen.unit import FullPart, Unit, thread_count
-from ptxsim.syntax.program import RESERVED, RESERVED_BYTES, Barrier
+from ptxsim.syntax.program import RESERVED, RESERVED_BYTES
 
 _C = L.ContextLayout
 _LANES = L.field("notice") + L.Notice.lanes.offset
@@ -118,30 +116,18 @@ class Warps:
     """address of the first warp's context"""
     count: int
 
-    @property
-    def abreast(self) -> int:
-        """How many warps run at once where a part has a function for that."""
-        return warps_abreast(self.unit)
-
     def context(self, b: Helper, warp: IRValue) -> IRValue:
         return b.offset(self.contexts, b.mul(warp, i64(self.unit.context.size)))
 
-    def function(self, b: Helper, entry: IRValue) -> IRValue:
-        """The part of `full` that enters at block `entry`."""
+    def function(self, b: Helper, entry: IRValue, *, several: bool = False) -> IRValue:
+        """The part of `full` that enters at block `entry`; if there are `several` warps to run, what runs some at
+        once."""
         chosen = IRValue("ptr", f"@{self.parts[0].name}")
-        for part in self.parts[1:]:
+        for part in self.parts:
+            name = IRValue("ptr", f"@{part.abreast_name if several and part.abreast else part.name}")
             for e in part.entries:
-                chosen = b.select(b.icmp("eq", entry, i32(e)), IRValue("ptr", f"@{part.name}"), chosen)
+                chosen = b.select(b.icmp("eq", entry, i32(e)), name, chosen)
         return chosen
-
-    def several(self, b: Helper, entry: IRValue) -> IRValue | None:
-        """What runs several warps from block `entry` at once: null where nothing does, None where no part has that."""
-        parts = [part for part in self.parts if part.abreast]
-        chosen = NULL
-        for part in parts:
-            here = b.icmp("eq", entry, i32(part.entries[0]))
-            chosen = b.select(here, IRValue("ptr", f"@{part.abreast_name}"), chosen)
-        return chosen if parts else None
 
 
 def _block_barrier(b: Helper, unit: Unit) -> None:
@@ -202,50 +188,13 @@ class _Last:
 
 
 def _together(b: Helper, warps: Warps, entry: IRValue, differs: str) -> _Last:
-    """The loop over the warps, which goes to `differs` at the first that does something else than the one before."""
-    function, several = warps.function(b, entry), warps.several(b, entry)
-    before = b.label_now
-    head, following, done = b.new_label("warp"), b.new_label("next"), b.new_label("done")
-    b.br(head, then=head)
-    index, position, earlier = b.name(), b.name(), b.name()
-    phis_at = len(b.lines)
-    b.lines += ["", "", ""]
-    warp, context, previous = IRValue("i64", index), IRValue("ptr", position), IRValue("i32", earlier)
-
-    result, ran = _one_or_several(b, warps, warp, context, function, several, entry)
-    code = b.lshr(result, 16)
-    ordinary = b.is_any(code, L.AT_BARRIER, L.DONE)
-    same = b.icmp("eq", result, previous)
-    is_first = b.icmp("eq", warp, i64(0))
-    b.branch(b.and_(ordinary, b.or_(same, is_first)), following, differs, likely=True, then=following)
-    next_warp = b.add(warp, ran)
-    next_context = b.offset(context, b.mul(ran, i64(warps.unit.context.size)))
-    b.branch(b.icmp("ult", next_warp, i64(warps.count)), head, done)
-    b.lines[phis_at] = f"{index} = phi i64 [0, %{before}], [{next_warp.text}, %{following}]"
-    b.lines[phis_at + 1] = (
-        f"{position} = phi ptr [{warps.contexts.text}, %{before}], [{next_context.text}, %{following}]"
-    )
-    b.lines[phis_at + 2] = f"{earlier} = phi i32 [-1, %{before}], [{result.text}, %{following}]"
-    b.label(done)
-    return _Last(warp, result, code, previous, ordinary)
-
-
-def _one_or_several(
-    b: Helper, warps: Warps, warp: IRValue, context: IRValue, one: IRValue, several: IRValue | None, entry: IRValue
-) -> tuple[IRValue, IRValue]:
-    """Runs a warp, or as many as run abreast if there are that many more; what they did, and how many they were."""
-    arguments = f"({context}, {WORKER}, {entry})"
-    call_one = f"call i32 {one.text}{arguments}"
-    if several is None:
-        return b.let("i32", 0, call_one), i64(1)
-    abreast, alone, ran = b.new_label("abreast"), b.new_label("alone"), b.new_label("ran")
-    enough = b.icmp("ule", b.add_const(warp, warps.abreast), i64(warps.count))
-    b.branch(b.and_(b.icmp("ne", several, NULL), enough), abreast, alone, then=abreast)
-    together = b.let("i32", 0, f"call i32 {several.text}{arguments}")
-    b.br(ran, then=alone)
-    single = b.let("i32", 0, call_one)
-    b.br(ran, then=ran)
-    return b.phi((together, abreast), (single, alone)), b.phi((i64(warps.abreast), abreast), (i64(1), alone))
+    """All warps, or those up to the first that does something else than the one before; goes to `differs` then."""
+    result = lockstep.call(b, warps.function(b, entry, several=True), (warps.contexts, i64(warps.count)), entry)
+    warp, before = b.worker("last_warp", "i64"), b.worker("result_before", "i32")
+    on, ordinary = lockstep.goes_on(b, result, before, warp)
+    done = b.new_label("done")
+    b.branch(on, done, differs, likely=True, then=done)
+    return _Last(warp, result, b.lshr(result, 16), before, ordinary)
 
 
 def _write_down(b: Helper, warps: Warps, last: _Last, entry: IRValue) -> None:
@@ -305,6 +254,7 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
 
     Where the kernel has no `full`, `masked` alone.
     """
+    unit = warps.unit
     if not warps.parts:
         result = b.let("i32", 0, f"call i32 @masked({context}, {WORKER})")
         b.store(result, slots.state)
@@ -316,12 +266,13 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
     code, block = b.lshr(now, 16), b.and_const(now, 0xFFFF)
     together = b.is_any(code, L.AT_BARRIER, L.CONVERGED, L.GAVE_WAY)
     b.branch(together, full, masked, then=full)
-    b.emit(f"%full_result = call i32 {warps.function(b, block).text}({context}, {WORKER}, {block})")
+    count = (i64(1),) if unit.in_lockstep else ()
+    in_full = lockstep.call(b, warps.function(b, block), (context, *count), block)
     b.br(judge, then=masked)
     function = b.load("ptr", b.offset(WORKER, L.field("masked")))
     b.emit(f"%masked_result = call i32 {function.text}({context}, {WORKER})")
     b.br(judge, then=judge)
-    result = b.phi((IRValue("i32", "%full_result"), full), (IRValue("i32", "%masked_result"), masked))
+    result = b.phi((in_full, full), (IRValue("i32", "%masked_result"), masked))
     b.store(result, slots.state)
     outcome = b.lshr(result, 16)
     moved = b.is_any(outcome, L.DIVERGED, L.CONVERGED)
@@ -398,14 +349,12 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
     b, threads = Helper({}), thread_count(unit.block)
     contexts, first, last = arg("ptr", "contexts"), arg("i64", "first"), arg("i64", "last")
     b.label("entry")
-    slots = Slots.allocate(b, votes=_votes(unit))
-    in_lockstep = threads % WARP == 0 and not slots.votes and not unit.options.parted and not unit.named
-    in_lockstep = in_lockstep and not unit.options.exact and not unit.barrier_objects and not unit.options.reordered
+    slots = Slots.allocate(b, votes=unit.votes)
 
     def begin(warps: Warps, number: IRValue) -> None:
         _start_block(b, unit, number)
-        _start_warps(b, unit, warps.contexts, warps.count, threads, in_lockstep)
-        slots.begin_block(b, in_lockstep=in_lockstep)
+        _start_warps(b, unit, warps.contexts, warps.count, threads)
+        slots.begin_block(b, in_lockstep=unit.in_lockstep)
 
     count = -(-threads // WARP)
     if unit.in_turns:
@@ -413,7 +362,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
 
         def rounds(over: str, pause: str) -> None:
             warps = Warps(unit, parts, b.worker("contexts", "ptr"), count)
-            _rounds(b, warps, slots, over, in_lockstep=in_lockstep, pause=pause)
+            _rounds(b, warps, slots, over, pause)
 
         turns.write(lambda number: begin(Warps(unit, parts, b.worker("contexts", "ptr"), count), number), rounds)
     else:
@@ -421,7 +370,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
         with b.loop(b.sub(last, first)) as k:
             begin(warps, b.add(first, k))
             over = b.new_label("over")
-            _rounds(b, warps, slots, over, in_lockstep=in_lockstep)
+            _rounds(b, warps, slots, over)
             b.label(over)
             if unit.followed:
                 tell_async(b, L.AsyncEvent.EXIT, i32(0), i64(0))
@@ -429,9 +378,7 @@ def write_driver(unit: Unit, parts: list[FullPart]) -> tuple[str, dict[str, str]
     return b.function(f"void @run_blocks({WORKER}, {contexts}, {first}, {last})"), b.declared
 
 
-def _rounds(
-    b: Helper, warps: Warps, slots: Slots, over: str, *, in_lockstep: bool, pause: str = ""
-) -> None:
+def _rounds(b: Helper, warps: Warps, slots: Slots, over: str, pause: str = "") -> None:
     """Rounds until all warps of the block have ended, then `over`; with `pause`, until somebody may wait for another
     block."""
     unit = warps.unit
@@ -439,7 +386,7 @@ def _rounds(
     b.br(rounds, then=rounds)
     slots.begin_round(b)
     release = b.new_label("release")
-    if in_lockstep:
+    if unit.in_lockstep:
         lockstep_round(b, warps, slots, release, over)
     start = b.load("i64", slots.start)
     if unit.wide_entries and not unit.followed:
@@ -483,12 +430,6 @@ def _rounds(
 
 
 # ---------------------------------------------------------------- blocks
-
-
-def _votes(unit: Unit) -> bool:
-    """Whether some barrier of the kernel reduces a predicate over the whole block."""
-    barriers = [k.terminator.instruction for k in unit.kernel.blocks if isinstance(k.terminator, Barrier)]
-    return not unit.named and any(i.has("red") for i in barriers)
 
 
 def _coordinates(b: Helper, number: IRValue, sides: Sequence[IRValue]) -> list[IRValue]:
@@ -570,9 +511,9 @@ def _start_budget(b: Helper) -> None:
         b.store(share, b.offset(WORKER, L.field(name)))
 
 
-def _start_warps(b: Helper, unit: Unit, contexts: IRValue, warps: int, threads: int, in_lockstep: bool) -> None:
+def _start_warps(b: Helper, unit: Unit, contexts: IRValue, warps: int, threads: int) -> None:
     """Contexts of a new block; what never changes in them is there already (see `first_context`)."""
-    if in_lockstep and not unit.options.check and not unit.copies_async:
+    if unit.in_lockstep and not unit.options.check and not unit.copies_async:
         return
     in_last = threads - (warps - 1) * WARP
     with b.loop(i64(warps)) as warp:
@@ -582,7 +523,7 @@ def _start_warps(b: Helper, unit: Unit, contexts: IRValue, warps: int, threads: 
         if unit.copies_async:
             queue = b.offset(b.worker("pending", "ptr"), b.mul(warp, i64(L.QUEUE_BYTES)))
             b.fill(queue, 0, i64(L.QUEUE_ENTRIES))
-        if not in_lockstep:
+        if not unit.in_lockstep:
             _start_apart(b, unit, context, is_last, in_last)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ptxsim.analysis.lanes import Lanes, widened_source
-from ptxsim.codegen import chains, layout as L
+from ptxsim.codegen import chains, layout as L, lockstep
 from ptxsim.codegen.access import MemoryAccess
 from ptxsim.codegen.conditions import Condition, condition
 from ptxsim.codegen.emit import ALL_LANES, CONTEXT, WARP, WORKER, IRValue, constant, constants, ir_type
@@ -29,6 +29,9 @@ from ptxsim.syntax.program import (
     WarpBarrier,
 )
 
+_MOST_EXITS = 4
+"""Places where a function is left for lanes that have parted."""
+
 
 class Full(Translator):
     """Translation for a whole warp: registers are allocas that LLVM turns into SSA values.
@@ -49,6 +52,11 @@ class Full(Translator):
         """of its branch, if a few numbers may decide it"""
         self.frames = ResidentFrames(self, unit.frames)
         self.where_needed = _where_needed(unit.kernel.blocks, part)
+        mentioned = _mentioned([self.kernel.blocks[k] for k in part.blocks])
+        self.scalars = {name for name in unit.context.slots.keys() & mentioned if self.form(name) != WARP}
+        """registers that `masked` wants in another form"""
+        self.exits: list[set[str]] = []
+        """the places where `full` is left for `masked`: the scalars that go to their slots there"""
 
     def get(self, register: str, lanes: int) -> IRValue:
         key = (register, lanes)
@@ -110,7 +118,8 @@ class Full(Translator):
         self.unsaved_before, self.unsaved = _unsaved(self.kernel.blocks, part)
         for block in blocks:
             self._block(block)
-        self._leave_block(_mentioned(blocks))
+        for number, names in enumerate(self.exits):
+            self._leave_block(number, names)
         body, self.lines = self.lines, []
         self.frames.enter(frozenset().union(*(self.kernel.blocks[e].live_in for e in part.entries)))
         targets = " ".join(f"i32 {e}, label %E{e}" for e in part.entries[1:])
@@ -122,6 +131,8 @@ class Full(Translator):
                     self._store_home(name, self.restore(name, self.form(name)))
             self.br(f"F{e}")
         entering, self.lines = self.lines, []
+        self.once = [*entering, *body]
+        """what a single warp does"""
         self.label("entry")
         # the frame starts a page: see engine._aligned
         self.emit("%pin = alloca i8, align 4096\nstore volatile i8 0, ptr %pin")
@@ -129,8 +140,10 @@ class Full(Translator):
             form, kind = self.form(name), self.storage(name)
             self.emit(f'%"R{name}" = alloca {ir_type(kind, form)}{", align 64" if form == WARP else ""}')
         self.emit(f"%parted_pcs = alloca <{WARP} x i16>, align 64\n%parted_code = alloca i32")
-        self.lines += [*self.area_lines(), *entering, *body]
-        return self.function(f"i32 @{part.name}(ptr noalias %c, ptr noalias %w, i32 %entry_block)")
+        in_lockstep = self.unit.in_lockstep
+        self.lines += self.area_lines()
+        self.lines += lockstep.one_after_another(self.once, self.unit.context.size) if in_lockstep else self.once
+        return self.function(lockstep.header(part.name, in_lockstep=in_lockstep))
 
     def _block(self, block: Block) -> None:
         product = self.unit.grids.get(block.index) if not self.unit.options.exact else None
@@ -186,7 +199,8 @@ class Full(Translator):
         )
         wraps, fine = self.new_label("wraps"), self.new_label("fine")
         self.branch(fits, fine, wraps, likely=True, then=wraps)
-        self._leave(constants("i16", [self.block.index] * WARP), self._old_on_entry(self.block))
+        here = constants("i16", [self.block.index] * WARP)
+        self._leave(here, self.block.live_in, self._old_on_entry(self.block))
         self.label(fine)
 
     def _yield(self, block: Block) -> None:
@@ -196,7 +210,8 @@ class Full(Translator):
                 self._save(self._old_on_entry(block))
                 self.ret(constant("i32", L.GAVE_WAY << 16 | block.index))
             else:
-                self._leave(constants("i16", [block.index] * WARP), self._old_on_entry(block), L.YIELDED)
+                here = constants("i16", [block.index] * WARP)
+                self._leave(here, block.live_in, self._old_on_entry(block), L.YIELDED)
 
     def _old_on_entry(self, block: Block) -> frozenset[str]:
         """Live registers whose slots are out of date where a block starts."""
@@ -206,7 +221,9 @@ class Full(Translator):
         """Live registers whose slots are out of date where a block ends."""
         return block.live_out & self.unsaved[block.index]
 
-    def _leave(self, counters: IRValue, old: frozenset[str], code: int = L.DIVERGED) -> None:
+    def _leave(
+        self, counters: IRValue, live: frozenset[str], old: frozenset[str], code: int = L.DIVERGED
+    ) -> None:
         """Hands the warp to `masked`, every lane at its own block. All live registers must be written back.
 
         The old ones are saved here, each in its own form: were it done in one place for all the ways that lead there,
@@ -215,7 +232,21 @@ class Full(Translator):
         self._save(old)
         self.store(counters, IRValue("ptr", "%parted_pcs"), align=64)
         self.store(constant("i32", code << 16), IRValue("ptr", "%parted_code"))
-        self.br("leave")
+        self.br(f"leave{self._exit(self.scalars & live)}")
+
+    def _exit(self, live: set[str]) -> int:
+        """A place to leave where these scalars go to their slots, and not many more: what is live in one part of a long
+        kernel is not in others, but with a place for each way out the code would grow."""
+        few = len(self.scalars) // 2
+        grown = [names | live for names in self.exits]
+        fits = [n for n, names in enumerate(grown) if len(names) <= few or names == self.exits[n]]
+        if not fits and len(grown) < _MOST_EXITS:
+            fits = [len(grown)]
+            grown.append(live)
+            self.exits.append(live)
+        number = min(fits or range(len(grown)), key=lambda n: len(grown[n]))
+        self.exits[number] = grown[number]
+        return number
 
     def _save(self, old: frozenset[str]) -> None:
         """Puts registers into their slots, each in its own form; matrices are where they stay."""
@@ -225,13 +256,12 @@ class Full(Translator):
                 self.save(name, self.get(name, self.form(name)))
         self.known = known
 
-    def _leave_block(self, mentioned: set[str]) -> None:
-        """The one place where scalars go to their slots for `masked`; dead ones carry anything."""
-        self.label("leave")
+    def _leave_block(self, number: int, names: set[str]) -> None:
+        """A place where scalars go to their slots for `masked`."""
+        self.label(f"leave{number}")
         self.known = {}
-        for name in sorted(self.unit.context.slots.keys() & mentioned):
-            if self.form(name) != WARP:
-                self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
+        for name in sorted(names):
+            self.save(name, self.widen(self.restore(name, self.form(name)), self.pattern(name)))
         pcs = self.load("i16", IRValue("ptr", "%parted_pcs"), WARP, align=64)
         self.store(pcs, self.offset(CONTEXT, self.unit.context.PCS), align=64)
         self.ret(self.load("i32", IRValue("ptr", "%parted_code")))
@@ -298,7 +328,7 @@ class Full(Translator):
         if self.unit.options.count and not t.instruction.added:
             self.count_divergence(constant("i64", 1), line)
         counters = self.select(condition, constants("i16", [yes] * WARP), constants("i16", [no] * WARP))
-        self._leave(counters, self._old_at_end(block))
+        self._leave(counters, block.live_out, self._old_at_end(block))
 
     def _decide(self, condition: Condition, block: Block, yes: int, no: int) -> None:
         """Goes where all lanes go if a few numbers tell; behind that the condition is worked out lane by lane."""
@@ -323,7 +353,7 @@ class Full(Translator):
         self._write_back(block.live_out)
         if self.unit.options.count:
             self.count_parting(counters, constant("i1", 1, WARP), line)
-        self._leave(counters, self._old_at_end(block))
+        self._leave(counters, block.live_out, self._old_at_end(block))
 
 
 def _mentioned(blocks: list[Block]) -> set[str]:

@@ -148,6 +148,12 @@ class Code:
             self.masked_address = self._engines[0].get_function_address("masked")
             self.runs = _in_memory(translation.runs)
 
+    @functools.cached_property
+    def runs_at(self) -> tuple[int, ...]:
+        """Addresses of `runs`."""
+        assert self.runs is not None
+        return tuple(part.ctypes.data for part in self.runs)
+
     def compile_masked(self) -> None:
         """Compiles the function for parted lanes, once."""
         with self._parting:

@@ -147,6 +147,8 @@ class WorkerState(ctypes.Structure):
         ("waiting_thread", ctypes.c_uint32),  # warp and lane of the last of them
         ("waiting_at", ctypes.c_uint64),  # the object's offset in shared memory
         ("yield_due", ctypes.c_uint32),  # a loop has run for long: let the others go on
+        ("last_warp", ctypes.c_uint64),  # the last that a part of `full` has run in lockstep
+        ("result_before", ctypes.c_uint32),  # what the warp before that one did
         ("patience", ctypes.c_int64),  # iterations after which that is so, minus 1: all bits of a power of 2
         ("drawn", ctypes.c_uint64),  # turns of loops that share out work, by all blocks
         ("pauses", ctypes.c_uint64),  # how often somebody gave way since blocks were let in, ended or were let go on

@@ -159,7 +159,7 @@ def translate(
         full = Full(unit, part)
         functions.append(full.translate())
         declared |= full.declared
-        if several := abreast(unit, part, functions[-1]):
+        if several := abreast(unit, part, full.once):
             functions.append(several)
             parts[k] = replace(part, abreast=True)
     driver, driver_declared = write_driver(unit, parts)

@@ -250,6 +250,19 @@ class Unit:
         return any(isinstance(o, Symbol) and o.name == "vprintf" for i in calls for o in i.operands)
 
     @property
+    def votes(self) -> bool:
+        """Whether some barrier of the kernel reduces a predicate over the whole block."""
+        barriers = [k.terminator.instruction for k in self.kernel.blocks if isinstance(k.terminator, Barrier)]
+        return not self.named and any(i.has("red") for i in barriers)
+
+    @cached_property
+    def in_lockstep(self) -> bool:
+        """Whether warps run from barrier to barrier alike as long as none does anything else."""
+        options, whole = self.options, thread_count(self.block) % WARP == 0
+        apart = self.named or self.barrier_objects or options.parted or options.exact or options.reordered
+        return whole and not apart and not self.votes
+
+    @property
     def yield_every(self) -> int:
         """Loop iterations after which a thread that may wait for another gives way."""
         waits_surely = self.meets_grid  # a grid's barrier opens only when others have had their turns
@@ -312,7 +325,7 @@ class FullPart:
     entries: tuple[int, ...]
     blocks: tuple[int, ...]
     abreast: bool = False
-    """whether a function does the same for several warps at once"""
+    """whether there is a function that does the same with several warps at a time"""
 
     @property
     def abreast_name(self) -> str:

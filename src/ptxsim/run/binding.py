@@ -43,16 +43,20 @@ class Binding:
         return cls(code, terms, variables, memory.allocations, params, read, written)
 
     def serves(self, code: Code, terms: Terms, memory: Memory, variables: Mapping[str, Allocation]) -> bool:
-        """Whether it is that of another launch as well."""
+        """Whether it is that of another launch as well, once this one is over. Textures and surfaces decide what is
+        reached, and what these are bound to, nothing here says."""
         alike = self.code is code and self.terms is terms and self.variables is variables
-        return alike and self.allocations is memory.allocations and not self._is_its_own
+        return alike and self.allocations is memory.allocations and not self._by_objects
+
+    def begin(self) -> None:
+        """Makes its parameters those of a launch that begins: a kernel that has pointers to them may change them."""
+        if self.code.translation.unit.own_parameters:
+            self.params[: len(self.terms.params)] = np.frombuffer(self.terms.params, np.uint8)
 
     @cached_property
-    def _is_its_own(self) -> bool:
-        """Whether each launch needs one: textures and surfaces decide what is reached, and what these are bound to,
-        nothing here says; or the kernel has pointers to its parameters, which nobody else should see changed."""
+    def _by_objects(self) -> bool:
         made = self.code.translation
-        return made.unit.own_parameters or BY_OBJECTS in made.read_roots or BY_OBJECTS in made.written_roots
+        return BY_OBJECTS in made.read_roots or BY_OBJECTS in made.written_roots
 
     @cached_property
     def stretches(self) -> list[tuple[int, int]]:

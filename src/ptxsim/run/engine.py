@@ -77,6 +77,8 @@ class Engine:
         """what second looks that found no race noted, and whether they saw all, by what was suspected"""
         self._resting: list[HostWorker] = []
         self._bindings: WeakKeyDictionary[Memory, Binding] = WeakKeyDictionary()
+        self._last: tuple[Terms, Manner, Code] | None = None
+        """what the last launch was that ran compiled code, and that code"""
 
     def worker(self, setup: LaunchSetup, shadows: dict[int, np.ndarray]) -> HostWorker:
         """A worker for a launch: one of an earlier launch that was alike, or a new one."""
@@ -143,23 +145,34 @@ class Engine:
         self, terms: Terms, memory: Memory, variables: Mapping[str, Allocation], manner: Manner
     ) -> LaunchRecord:
         """Runs the kernel to its end; see `SimKernel.launch`. `variables` are the module's in this memory."""
+        last = self._last
+        if last is not None and last[0] is terms and last[1] is manner:
+            code = last[2]
+        else:
+            key = self._key(terms, manner)
+            self._refuse_giants(terms, manner.step_limit)
+            promotion = self._promotion(key, manner.tier)
+            if promotion is not None:
+                code = self._outlined(key)
+                with promotion.launch() as due:
+                    cut_short = due if manner.tier == tiers.AUTO else None
+                    record = self._run(code, terms, memory, variables, manner, cut_short)
+                if record is not None:
+                    return record
+            block, options, wide_grid = key
+            code = self.build(block, options, wide_grid=wide_grid)
+            self._last = terms, manner, code
+        record = self._run(code, terms, memory, variables, manner)
+        assert record is not None
+        return record
+
+    def _key(self, terms: Terms, manner: Manner) -> _Key:
+        """What the code of such a launch depends on."""
         reordered = manner.order is not None or self.never_in_lockstep
         options = Options(
             manner.check, manner.count, parted=manner.parted, tensor_sums=manner.tensor_sums, reordered=reordered
         )
-        key = terms.block, options, terms.grid[0] > MAX_GRID_X
-        self._refuse_giants(terms, manner.step_limit)
-        promotion = self._promotion(key, manner.tier)
-        if promotion is not None:
-            code = self._outlined(key)
-            with promotion.launch() as due:
-                cut_short = due if manner.tier == tiers.AUTO else None
-                record = self._run(code, terms, memory, variables, manner, cut_short)
-            if record is not None:
-                return record
-        record = self._run(self.build(terms.block, options, wide_grid=key[2]), terms, memory, variables, manner)
-        assert record is not None
-        return record
+        return terms.block, options, terms.grid[0] > MAX_GRID_X
 
     def exact(self, terms: Terms, options: Options) -> Code:
         """The code that names races exactly. That takes its time, and so a long kernel's is made of stencils."""
@@ -194,16 +207,19 @@ class Engine:
             memory.device_heap()
         workspace = self._workspace(code, terms, memory)
         try:
+            binding = self._binding(code, terms, memory, variables)
             waiting = terms.cooperative or (code.translation.unit.in_turns and self.ordered)
             limit = manner.step_limit
             setup = LaunchSetup(
-                binding=self._binding(code, terms, memory, variables), memory=memory, manner=manner,
-                workspace=workspace, shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
+                binding=binding, memory=memory, manner=manner, workspace=workspace,
+                shared_bytes=self.kernel.block_shared_bytes(terms.shared_bytes),
                 block_budget=max(min(_LEAST_BLOCK_BUDGET, limit), limit // terms.blocks),
                 launch_budget=BLOCKS_AT_FULL_BUDGET * limit,
                 together=terms.blocks if waiting else math.prod(terms.cluster),
             )  # fmt: skip
-            return Launching(self, setup, cut_short).execute(manner.threads or available_threads())
+            record = Launching(self, setup, cut_short).execute(manner.threads or available_threads())
+            self._bindings[memory] = binding
+            return record
         finally:
             if workspace is not None:
                 memory.free(workspace)
@@ -235,10 +251,12 @@ class Engine:
             )  # fmt: skip
 
     def _binding(self, code: Code, terms: Terms, memory: Memory, variables: Mapping[str, Allocation]) -> Binding:
-        """What the code finds in memory: worked out once for launches that follow each other and are alike."""
-        found = self._bindings.get(memory)
+        """What the code finds in memory: worked out once for launches that follow each other and are alike. It is the
+        launch's own as long as that runs."""
+        found = self._bindings.pop(memory, None)
         if found is None or not found.serves(code, terms, memory, variables):
-            found = self._bindings[memory] = Binding.of(code, terms, memory, variables)
+            return Binding.of(code, terms, memory, variables)
+        found.begin()
         return found
 
 

@@ -101,7 +101,7 @@ class HostWorker:
         self.order = np.arange(terms.warps, dtype=np.uint32)
         s.order = self.order.ctypes.data
         self.error: BaseException | None = None
-        self._masked_room: np.ndarray | None = None
+        self._masked_room: tuple[np.ndarray, int] | None = None
         self._make_queues()
         self._take_up(shadows)
         if unit.textures:
@@ -380,14 +380,14 @@ class HostWorker:
         code, s = self.setup.code, self.struct
         assert code.masked_plan is not None
         if self._masked_room is None:
-            self._masked_room = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
+            room = _aligned(8 * max(1, code.masked_plan.size), _APART).view(np.uint64)
+            self._masked_room = room, room.ctypes.data
         else:
-            self._masked_room.fill(0)
-        self.masked_counters = self._masked_room
-        s.masked_counters = self._masked_room.ctypes.data
+            self._masked_room[0].fill(0)
+        self.masked_counters, s.masked_counters = self._masked_room
         s.masked = code.masked_address
         if code.runs is not None:
-            s.functions, s.runs, s.whole = (part.ctypes.data for part in code.runs)
+            s.functions, s.runs, s.whole = code.runs_at
 
     def _first_masked(self, context: int) -> int:
         """Where lanes part for the first time: compiles `masked`, then runs it."""

@@ -258,6 +258,14 @@ class Plan:
     arrays: Mapping[str, ArrayPlan]
     launches: tuple[LaunchPlan, ...]
     constants: Mapping[str, int]
+    _numbers: dict[tuple[str, str], np.generic] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def number(self, parameter: Parameter) -> np.generic:
+        """What is passed for a scalar parameter: the same object each time."""
+        key = parameter.name, parameter.ctype.name
+        if key not in self._numbers:
+            self._numbers[key] = parameter.ctype.dtype.type(self.scalars[parameter.name])
+        return self._numbers[key]
 
 
 def _refuse_unknown_constants(contract: Contract, constants: Mapping[str, int]) -> None:

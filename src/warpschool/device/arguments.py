@@ -7,6 +7,7 @@ parameter as the source does, or by position where the source's declaration cann
 from __future__ import annotations
 
 import operator
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -70,9 +71,42 @@ def parameters(infos: Sequence[ParameterInfo], declared: Sequence[SourceParamete
     return tuple(KernelParameter(k, info, declared[k] if fits else None) for k, info in enumerate(infos))
 
 
+@dataclass(frozen=True)
+class Converted:
+    """The arguments of a launch and what they became, for later launches with the same: most are like the one before.
+
+    It does not keep arrays alive.
+    """
+
+    scalars: tuple[np.generic, ...]
+    _ids: tuple[int, ...]
+    _arrays: tuple[weakref.ref[DeviceArray], ...]
+    _others: tuple[Any, ...]
+    """which nobody can change"""
+
+    @classmethod
+    def of(cls, arguments: Sequence[Any], scalars: tuple[np.generic, ...]) -> Converted | None:
+        """None where an argument may be another one next time although it is the same object."""
+        arrays = [a for a in arguments if type(a) is DeviceArray]
+        others = [a for a in arguments if type(a) is not DeviceArray]
+        if not all(_never_changes(a) for a in others):
+            return None
+        return cls(scalars, tuple(map(id, arguments)), tuple(map(weakref.ref, arrays)), tuple(others))
+
+    def are(self, arguments: Sequence[Any]) -> bool:
+        """Whether these are the same objects."""
+        return self._ids == tuple(map(id, arguments)) and None not in [array() for array in self._arrays]
+
+
+def _never_changes(argument: Any) -> bool:
+    if isinstance(argument, np.void):
+        return argument.dtype.names is None
+    return argument is None or isinstance(argument, (np.generic, int, float, bytes))
+
+
 def convert(
     kernel: str, params: Sequence[KernelParameter], arguments: Sequence[Any], device: Device
-) -> list[np.generic]:
+) -> tuple[np.generic, ...]:
     """One NumPy scalar per parameter. Raises ArgumentError."""
     if not isinstance(arguments, (tuple, list)):
         raise ArgumentError(f"{kernel}: arguments are given as a tuple, not as {_named(arguments)}")
@@ -85,7 +119,7 @@ def convert(
             converted.append(_convert(parameter, argument, device))
         except ArgumentError as error:
             raise ArgumentError(f"{kernel}, {parameter.label}: {error.message}", next_step=error.next_step) from None
-    return converted
+    return tuple(converted)
 
 
 # ---------------------------------------------------------------- one argument

@@ -23,7 +23,7 @@ from warpschool.compile import DEFAULT_ARCH, Compiled, Resources, compile_cuda, 
 from warpschool.compile.beside import with_headers
 from warpschool.contract.source import scan_source
 from warpschool.counters import Counters
-from warpschool.device.arguments import KernelParameter, checked_dims, convert, parameters
+from warpschool.device.arguments import Converted, KernelParameter, checked_dims, convert, parameters
 from warpschool.device.protocol import (
     Device,
     DeviceArray,
@@ -238,6 +238,7 @@ class Kernel:
         self.symbol = symbol or name
         """what the compiled program calls it: C++ makes other names of those in templates and namespaces"""
         self._loaded = loaded
+        self._converted: Converted | None = None
 
     @cached_property
     def parameters(self) -> tuple[KernelParameter, ...]:
@@ -266,7 +267,12 @@ class Kernel:
         options = self._options(simulator)
         dims = checked_dims(self.name, "grid", grid), checked_dims(self.name, "block", block)
         self._check_shared(shared_mem)
-        scalars = convert(self.name, self.parameters, arguments, device)
+        converted = self._converted
+        if converted is not None and converted.are(arguments):
+            scalars = converted.scalars
+        else:
+            scalars = convert(self.name, self.parameters, arguments, device)
+            self._converted = Converted.of(arguments, scalars)
 
         return self._launch(dims, arguments, scalars, shared_mem, stream, options)
 

@@ -22,7 +22,6 @@ import numpy.typing as npt
 import ptxsim
 from ptxsim import Allocation, Memory
 from ptxsim.limits import STATIC_SHARED_LIMIT
-from ptxsim.tensormap import BYTES
 from warpschool import model
 from warpschool.counters import Counters, CountersByLine, UnmeasuredCounters
 from warpschool.device.protocol import (
@@ -39,7 +38,7 @@ from warpschool.device.protocol import (
     checked_dtype,
     checked_shape,
 )
-from warpschool.device.tensors import described
+from warpschool.device.tensors import encoded
 from warpschool.errors import ArgumentError, LaunchError, NotMeasured
 
 if TYPE_CHECKING:
@@ -145,7 +144,7 @@ class SimDevice(Device):
 
     def tensor_map(self, array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
         """See `tensors.described`."""
-        return np.frombuffer(described(array, box, window).encode(), np.dtype(f"V{BYTES}"))[0]
+        return encoded(array, box, window)
 
     def _release_with(self, holder: object, allocation: Allocation) -> None:
         """Gives an allocation back when its holder is gone."""
@@ -241,6 +240,7 @@ class SimLoadedKernel:
         self.params = sim.params
         self.static_bytes = sim.body.shared_bytes
         self.max_dynamic_shared_bytes = max(0, STATIC_SHARED_LIMIT - self.static_bytes)
+        self._packed: tuple[Sequence[np.generic], bytes] = (), b""
 
     def allow_dynamic_shared(self, nbytes: int) -> None:
         most = self.sim.shared_limit - self.static_bytes
@@ -286,10 +286,12 @@ class SimLoadedKernel:
         limits: dict[str, Any] = {} if options.step_limit is None else {"step_limit": options.step_limit}
         with self.device._lock:
             self.device._collect()
+            if arguments is not self._packed[0] or not arguments:  # which are as `convert` has made them: for good
+                self._packed = arguments, self.sim.packed(arguments)
             record = self.sim.launch(
                 grid,
                 block,
-                arguments,
+                self._packed[1],
                 self.device.memory,
                 shared_bytes=shared_bytes,
                 check=options.check,

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ptxsim.tensormap import TensorMap, TensorMapError
+from ptxsim.tensormap import BYTES, TensorMap, TensorMapError
 from warpschool.device.protocol import DeviceArray
 from warpschool.errors import ArgumentError
 
@@ -31,14 +31,29 @@ def described(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] 
     for windows with these rows, columns, stride and padding; its boxes are places x channels. Boxes of 128, 64 or 32
     bytes in width are swizzled accordingly. Raises ArgumentError for what no tensor map describes.
     """
-    return _described(array.address, array.shape, array.dtype, array.name or "the array", tuple(box), tuple(window))
+    return _described(*_what(array), tuple(box), tuple(window))
 
 
-@lru_cache(maxsize=64)
+def encoded(array: DeviceArray, box: tuple[int, ...], window: tuple[int, ...] = ()) -> np.generic:
+    """The same map as kernels on the simulator are given it."""
+    return _encoded(*_what(array), tuple(box), tuple(window))
+
+
+def _what(array: DeviceArray) -> tuple[int, tuple[int, ...], np.dtype, str]:
+    return array.address, array.shape, array.dtype, array.name or "the array"
+
+
+@lru_cache(maxsize=64)  # launches that are alike ask again and again
+def _encoded(
+    address: int, shape: tuple[int, ...], dtype: np.dtype, name: str, box: tuple[int, ...], window: tuple[int, ...]
+) -> np.generic:
+    found = _described(address, shape, dtype, name, box, window).encode()
+    return np.frombuffer(found, np.dtype(f"V{BYTES}"))[0]
+
+
 def _described(
     address: int, shape: tuple[int, ...], dtype: np.dtype, name: str, box: tuple[int, ...], window: tuple[int, ...]
 ) -> TensorMap:
-    """The same for what an array is; launches that are alike ask again and again."""
     rank = 4 if window else len(box)
     leading = len(shape) - rank + 1
     shape = (math.prod(shape[:leading]), *shape[leading:])

@@ -233,7 +233,7 @@ class Program:
             return self.module.device.tensor_map(array, launch.boxes[name], launch.windows.get(name, ()))
         if parameter.is_array:
             return arrays[parameter.name]
-        return parameter.ctype.dtype.type(plan.scalars[parameter.name])
+        return plan.number(parameter)
 
 
 def _checked(plan: Plan, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
