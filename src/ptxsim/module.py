@@ -36,7 +36,7 @@ from ptxsim.limits import (
     STATIC_SHARED_LIMIT,
 )
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Manner, Terms, Triple
+from ptxsim.record import TIERS, LaunchRecord, Manner, Terms, Triple
 from ptxsim.syntax.parse import parse as parse_text
 from ptxsim.syntax.program import FLOAT_TYPES, RESERVED, RESERVED_BYTES, WIDTH_BITS, Block, Kernel, Param, PtxFile
 
@@ -246,12 +246,13 @@ class SimKernel:
         take their turns, the same on every machine; None is by number. What is right only in one order shows.
         `handoffs`, with checks: keep what warps hand to each other through barrier objects. `tier` is "stencils", code
         that is made at once, "compiled", which runs several times faster, or "auto", which begins a long kernel with
-        the first and compiles it when its launches have taken a while, or "brief", which begins so too and compiles no
-        long kernel: for launches that `step_limit` stops; what comes out is the same. `doubled` names a
-        kind of `ptxsim.kernel.doubled.KINDS` whose products are added twice, or whose copies bring zeros: what a kernel
-        stores tells then whether it comes from them. `watch`, with checks: the record says what was done to these.
-        A race that is suspected between blocks is looked into by a second run; `most_looks` says after how many of them
-        that found nothing launches that are alike are spared it, None that none is. `stack_bytes`: see `with_stack`.
+        the first and compiles it when its launches have taken a while; "frugal" begins nearly all kernels so and waits
+        until launches have taken as long as compiling will; "brief" compiles no long kernel: for launches that
+        `step_limit` stops. What comes out is the same. `doubled` names a kind of `ptxsim.kernel.doubled.KINDS` whose
+        products are added twice, or whose copies bring zeros: what a kernel stores tells then whether it comes from
+        them. `watch`, with checks: the record says what was done to these. A race that is suspected between blocks is
+        looked into by a second run; `most_looks` says after how many of them that found nothing launches that are alike
+        are spared it, None that none is. `stack_bytes`: see `with_stack`.
 
         Raises LaunchError for a launch that no GPU would take and for parameters that do not fit; StepLimitExceeded,
         KernelTrap, KernelDeadlock, PrintLimitExceeded, MemoryLimitExceeded.
@@ -261,8 +262,8 @@ class SimKernel:
         )
         if tensor_sums not in TENSOR_SUMS:
             raise LaunchError(f"{self.name}: tensor_sums is {tensor_sums!r}; it is one of {', '.join(TENSOR_SUMS)}")
-        if tier not in ("auto", "brief", "stencils", "compiled"):
-            raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of auto, brief, stencils, compiled")
+        if tier not in TIERS:
+            raise LaunchError(f"{self.name}: tier is {tier!r}; it is one of {', '.join(TIERS)}")
         if doubled and doubled not in DOUBLED:
             raise LaunchError(f"{self.name}: doubled is {doubled!r}; it is one of {', '.join(DOUBLED)}")
         kernel = self.with_stack(stack_bytes)

@@ -43,6 +43,10 @@ class Terms:
         return -(-self.threads // WARP)
 
 
+AUTO, FRUGAL, BRIEF, STENCILS, COMPILED = TIERS = ("auto", "frugal", "brief", "stencils", "compiled")
+"""Which code a launch runs: `ptxsim.run.tiers` chooses."""
+
+
 @dataclass(frozen=True)
 class Manner:
     """How a launch is run, and what is looked for: `SimKernel.launch` says what each means."""

@@ -126,7 +126,7 @@ def test_a_loop_without_end_is_told_the_same():
 
 def test_an_unknown_tier_is_refused():
     ptx = compile_cuda('extern "C" __global__ void k() {}').ptx
-    with pytest.raises(LaunchError, match="auto, brief, stencils, compiled"):
+    with pytest.raises(LaunchError, match="auto, frugal, brief, stencils, compiled"):
         parse(ptx).kernel("k").launch(1, 1, b"", Memory(), tier="quick")
 
 
@@ -172,13 +172,32 @@ def test_a_launch_that_is_to_be_brief_compiles_nothing_however_long_it_takes(ker
     assert (values == launched(kernel, 3000, tier="compiled")[0]).all()
 
 
+def test_a_frugal_launch_compiles_a_kernel_of_middle_length_only_when_it_takes_as_long():
+    ptx = compile_cuda((SOLUTIONS.parent / "lab02_tiling" / "01_tiled.cu").read_text(), name="01_tiled.cu").ptx
+    inputs = [np.ones((32, 32), np.float32) for _ in range(2)]
+
+    def built(tier: str) -> set[bool]:
+        kernel = parse(ptx).kernel("matmul")
+        assert not tiers.is_long(kernel.body)
+        memory = Memory()
+        arrays = [memory.allocate(4096, name) for name in "abc"]
+        for array, given in zip(arrays, inputs, strict=False):
+            array.view().view(np.float32)[:] = given.reshape(-1)
+        kernel.launch((2, 2), (16, 16), [*arrays, *map(np.int32, (32, 32, 32))], memory, tier=tier)
+        assert (arrays[2].view().view(np.float32) == 32).all()
+        return {options.outlined for _, options, _ in kernel.engine._built}
+
+    assert built("auto") == {False}
+    assert built("frugal") == {True}
+
+
 def test_making_stencils_does_not_count_as_running_them(kernel, monkeypatch):
     before = []
     launch = tiers.Promotion.launch
 
-    def noted(promotion):
+    def noted(promotion, tier):
         before.append({options.outlined for _, options, _ in kernel.engine._built})
-        return launch(promotion)
+        return launch(promotion, tier)
 
     monkeypatch.setattr(tiers.Promotion, "launch", noted)
     launched(kernel, 3)
@@ -205,10 +224,10 @@ def test_warps_come_back_to_whole_warp_code_with_their_sums():
     assert any(sums <= unit.kernel.blocks[k].live_in for k in meetings)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_long_launch_starts_again_as_compiled_code(kernel, monkeypatch, threads):
-    monkeypatch.setattr(tiers, "_PATIENCE", 0.0)
-    values, record = launched(kernel, 40_000, threads=threads)
+@pytest.mark.parametrize(("threads", "tier"), [(1, "auto"), (2, "auto"), (2, "frugal")])
+def test_a_long_launch_starts_again_as_compiled_code(kernel, monkeypatch, threads, tier):
+    monkeypatch.setattr(tiers, "_COMPILING", 0.0)
+    values, record = launched(kernel, 40_000, threads=threads, tier=tier)
     assert {options.outlined for _, options, _ in kernel.engine._built} == {False, True}
     expected, counted = launched(kernel, 40_000, tier="compiled")
     assert (values == expected).all()  # p is added to: what the first start left was taken back

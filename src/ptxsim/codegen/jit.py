@@ -128,8 +128,9 @@ _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, 
 class Code:
     """Machine code of a translation. `run(worker, contexts, first, last)` runs a range of blocks without the GIL."""
 
-    def __init__(self, translation: Translation) -> None:
-        self.translation = translation
+    def __init__(self, translation: Translation, translated_s: float = 0.0) -> None:
+        """`translated_s`: processor time that the translation took."""
+        self.translation, self.translated_s = translation, translated_s
         self._parting = threading.Lock()
         self.clean_clusters: set[int] = set()
         """digests of what clusters did in which their asynchronous work was found in order"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
@@ -29,7 +30,7 @@ from ptxsim.cores import available_threads
 from ptxsim.errors import LaunchError, MemoryLimitExceeded, StepLimitExceeded
 from ptxsim.finding import Finding
 from ptxsim.memory import Allocation, Memory
-from ptxsim.record import LaunchRecord, Manner, Reach, Terms, Touched, Triple
+from ptxsim.record import AUTO, COMPILED, FRUGAL, STENCILS, LaunchRecord, Manner, Reach, Terms, Touched, Triple
 from ptxsim.run import tiers
 from ptxsim.run.binding import Binding
 from ptxsim.run.faults import raise_fault
@@ -117,8 +118,10 @@ class Engine:
             return found
         with self._building.setdefault(key, threading.Lock()):
             if key not in self._built:
+                began = time.thread_time()
                 translation = translate(self.kernel, block, options, wide_grid=wide_grid, wide_vectors=wide_vectors())
-                self._built[key] = interruptible(lambda: Code(translation))
+                spent_s = time.thread_time() - began
+                self._built[key] = interruptible(lambda: Code(translation, spent_s))
         return self._built[key]
 
     def prepare(self, grid: Triple, block: Triple, *, check: bool, count: bool) -> None:
@@ -154,8 +157,8 @@ class Engine:
             promotion = self._promotion(key, manner.tier)
             if promotion is not None:
                 code = self._outlined(key)
-                with promotion.launch() as due:
-                    cut_short = due if manner.tier == tiers.AUTO else None
+                with promotion.launch(manner.tier) as due:
+                    cut_short = due if manner.tier in (AUTO, FRUGAL) else None
                     record = self._run(code, terms, memory, variables, manner, cut_short)
                 if record is not None:
                     return record
@@ -189,13 +192,13 @@ class Engine:
     def _promotion(self, key: _Key, tier: str) -> tiers.Promotion | None:
         """The kernel's way from stencils to compiled code; None where it is compiled."""
         block, options, wide_grid = key
-        if key in self._built or tier == tiers.COMPILED or options.parted:
+        if key in self._built or tier == COMPILED or options.parted:
             return None
-        if tier in (tiers.AUTO, tiers.BRIEF) and not tiers.is_long(self.kernel):
+        if tier != STENCILS and not tiers.is_long(self.kernel, tier):
             return None
         if key not in self._promotions:
             compile_ = partial(self.build, block, options, wide_grid=wide_grid)
-            self._promotions[key] = tiers.Promotion(self.kernel, options, compile_)
+            self._promotions[key] = tiers.Promotion(self._outlined(key).translated_s, compile_)
         return self._promotions[key]
 
     def _run(

@@ -15,21 +15,22 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 
 from ptxsim.codegen.jit import Code
-from ptxsim.codegen.unit import Options
+from ptxsim.record import AUTO, FRUGAL
 from ptxsim.syntax.program import Kernel
 
-AUTO, BRIEF, STENCILS, COMPILED = TIERS = ("auto", "brief", "stencils", "compiled")
-_SHORT = 150
-"""PTX instructions of a kernel up to which it is compiled at once."""
-_COMPILING_S, _COMPILING_CHECKED_S = 4e-4, 8e-4
-"""About what compiling takes for an instruction: without and with checks."""
-_PATIENCE = 1.0
-"""The part of that time that stencils may take first."""
+_SHORT, _TINY = 150, 40
+"""PTX instructions of a kernel up to which it is compiled at once: before anybody notices, and before stencils would be
+worth their making."""
+_COMPILING = 18
+"""About how many times as long as the translation to stencils compiling takes, for whole warps and for lanes that have
+parted: between 10 and 40 times for the references of the course, on any machine."""
+_PATIENCE = 0.25
+"""The part of that time that stencils may take first, where somebody waits: another core compiles meanwhile."""
 
 
-def is_long(kernel: Kernel) -> bool:
-    """Whether stencils are worthwhile: others are compiled before anybody notices."""
-    return kernel.instruction_count > _SHORT
+def is_long(kernel: Kernel, tier: str = AUTO) -> bool:
+    """Whether stencils are worthwhile."""
+    return kernel.instruction_count > (_TINY if tier == FRUGAL else _SHORT)
 
 
 class Promotion:
@@ -38,9 +39,9 @@ class Promotion:
     Time is the processor's: how busy the machine is does not matter.
     """
 
-    def __init__(self, kernel: Kernel, options: Options, compile_: Callable[[], Code]) -> None:
-        each = _COMPILING_CHECKED_S if options.check else _COMPILING_S
-        self._patience_s = _PATIENCE * each * max(kernel.weight, kernel.instruction_count)
+    def __init__(self, translated_s: float, compile_: Callable[[], Code]) -> None:
+        """`translated_s`: what the translation to stencils took."""
+        self._compiling_s = _COMPILING * translated_s
         self._compile = compile_
         self._spent_s = 0.0
         self._outcome: Future[Code] | None = None
@@ -52,12 +53,13 @@ class Promotion:
         return self._outcome is not None and self._outcome.done() and self._outcome.exception() is None
 
     @contextmanager
-    def launch(self) -> Iterator[Callable[[], bool]]:
+    def launch(self, tier: str = AUTO) -> Iterator[Callable[[], bool]]:
         """A launch as stencils; yields what tells whether it should start again, with the compiled code."""
         began = time.process_time()
+        patience_s = self._compiling_s * (1 if tier == FRUGAL else _PATIENCE)
 
         def due() -> bool:
-            if self._spent_s + time.process_time() - began > self._patience_s:
+            if self._spent_s + time.process_time() - began > patience_s:
                 self._start()
             return self.ready
 

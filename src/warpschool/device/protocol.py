@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxsim.adders import ORDERED, TENSOR_SUMS
+from ptxsim.record import TIERS
 from warpschool.compile import Compiled
 from warpschool.contract.model import Dim3
 from warpschool.counters import NOT_MEASURED, Counters, UnmeasuredCounters
@@ -51,15 +52,18 @@ class LaunchOptions:
     """how tensor cores add: "ordered" along k, each step rounded to nearest, or as a "hopper" GPU does, bit for bit"""
     doubled: str = ""
     """a kind of product that counts twice, or of copy that brings zeros (`ptxsim.kernel.doubled`)"""
-    brief: bool = False
-    """it runs for a moment, or is stopped by its `step_limit`: a long kernel is not compiled for it"""
+    tier: str = "auto"
+    """which code runs (`ptxsim.run.tiers`): "frugal" is for many launches that run for a moment, "brief" for those that
+    are stopped by their `step_limit`"""
 
     def __post_init__(self) -> None:
         if self.tensor_sums not in TENSOR_SUMS:
             raise ArgumentError(
                 f"the launch option tensor_sums = {self.tensor_sums!r} is none of {', '.join(map(repr, TENSOR_SUMS))}"
             )
-        for name in ("check", "count", "cooperative", "handoffs", "brief"):
+        if self.tier not in TIERS:
+            raise ArgumentError(f"the launch option tier = {self.tier!r} is none of {', '.join(map(repr, TIERS))}")
+        for name in ("check", "count", "cooperative", "handoffs"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
         for name, least in (("threads", 1), ("step_limit", 1), ("print_limit", 0), ("order", 0)):

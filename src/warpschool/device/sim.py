@@ -303,7 +303,7 @@ class SimLoadedKernel:
                 order=options.order,
                 handoffs=options.handoffs,
                 doubled=options.doubled,
-                tier="brief" if options.brief else "auto",
+                tier=options.tier,
                 **limits,
             )
         return _outcome(record, options)

@@ -191,7 +191,7 @@ class _Metered(Program):
         ptx = self.module.ptx
         a_turn = ptx.count(";") + _COSTS["bulk_copies"] * ptx.count("cp.async.bulk.tensor")
         a_turn += _WARPGROUP_COST * ptx.count(_WARPGROUP_PRODUCT)
-        simulator = {**simulator, "brief": bool(self._work.endless_line)}
+        simulator = {**simulator, "tier": "brief" if self._work.endless_line else "frugal"}
         steps = max(1, min(STEP_LIMIT, int(allowed // max(1, a_turn))))
         while True:
             try:
