@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ptxsim.adders import ORDERED, TENSOR_SUMS
-from ptxsim.record import TIERS
 from warpschool.compile import Compiled
 from warpschool.contract.model import Dim3
 from warpschool.counters import NOT_MEASURED, Counters, UnmeasuredCounters
@@ -61,8 +60,6 @@ class LaunchOptions:
             raise ArgumentError(
                 f"the launch option tensor_sums = {self.tensor_sums!r} is none of {', '.join(map(repr, TENSOR_SUMS))}"
             )
-        if self.tier not in TIERS:
-            raise ArgumentError(f"the launch option tier = {self.tier!r} is none of {', '.join(map(repr, TIERS))}")
         for name in ("check", "count", "cooperative", "handoffs"):
             if not isinstance(getattr(self, name), (bool, np.bool_)):
                 raise ArgumentError(f"the launch option {name} = {getattr(self, name)!r} is neither True nor False")
