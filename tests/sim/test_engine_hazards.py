@@ -165,7 +165,7 @@ def test_call_stack_has_an_end(parted):
     with pytest.raises(KernelTrap, match="recursion is too deep") as error:
         launch(ptx, "k", (1,), (40,), x, y, np.int32(1 << 20), parted=parted)
     assert error.value.line == 3
-    assert "16,384 bytes" in error.value.message and "cudaLimitStackSize" in error.value.message
+    assert "16,384 bytes" in error.value.message and "cudaLimitStackSize" in error.value.next_step
 
 
 def test_a_launch_may_ask_for_a_larger_call_stack():

@@ -403,14 +403,27 @@ i = __shfl_sync(~0u, i, 0); if (i >= n) break; if (threadIdx.x % 32 == 0) WORK }
 }
 
 
+WORK = [("sums[i % 8] += i;", {"race"}), ("atomicAdd(sums + i % 8, i);", set())]
+
+
 @pytest.mark.parametrize("parted", [False, True])
-@pytest.mark.parametrize(("work", "found"), [("sums[i % 8] += i;", {"race"}), ("atomicAdd(sums + i % 8, i);", set())])
+@pytest.mark.parametrize(("work", "found"), WORK)
 @pytest.mark.parametrize("drawn", DRAWN)
 @pytest.mark.thinned(2)
 def test_blocks_that_draw_their_work_from_a_counter_all_get_some(drawn, work, found, parted):
+    _all_get_some("", drawn, work, found, parted=parted)
+
+
+@pytest.mark.parametrize(("work", "found"), WORK)
+def test_so_do_the_blocks_of_clusters(work, found):
+    _all_get_some("__cluster_dims__(2, 1, 1)", "by one thread, for the block", work, found)
+
+
+def _all_get_some(attribute, drawn, work, found, *, parted=False):
     body = DRAWN[drawn].replace("WORK", "{ " + work + " who[i] = blockIdx.x; }")
-    source = f'extern "C" __global__ void k(int* sums, int* count, int* who, int n) {{ {body} }}'
-    memory, kernel = Memory(), parse(compile_cuda(source).ptx).kernel("k")
+    source = f'extern "C" __global__ void {attribute} k(int* sums, int* count, int* who, int n) {{ {body} }}'
+    memory = Memory()
+    kernel = parse(compile_cuda(source, arch="compute_90" if attribute else "compute_80").ptx).kernel("k")
     sums, count, who = (memory.allocate(4 * n) for n in (8, 1, 64))
     for array in (sums, count):
         array.view()[:] = 0

@@ -512,7 +512,7 @@ def _start_budget(b: Helper) -> None:
 
 
 def _start_warps(b: Helper, unit: Unit, contexts: IRValue, warps: int, threads: int) -> None:
-    """Contexts of a new block; what never changes in them is there already (see `first_context`)."""
+    """Contexts of a new block; what never changes in them is there already (`HostWorker`)."""
     if unit.in_lockstep and not unit.options.check and not unit.copies_async:
         return
     in_last = threads - (warps - 1) * WARP

@@ -30,7 +30,7 @@ _ROW = 32
 """Bytes of all k of a product, in a row of A or a column of B."""
 _PIECE = 16
 """Bytes that a swizzle moves as one."""
-_LINE, _ATOM = 128, 1024
+_LINE, _ATOM, _ROWS = 128, 1024, 8
 """Bytes of a line that the widest swizzle turns, and of the eight lines in which it comes round."""
 _UNROLLED = 4
 """Steps of k in one turn of the innermost loop."""
@@ -235,11 +235,19 @@ class _Multiplier(_Writer):
             for r, line in enumerate(transposed(b, lines)):
                 b.store(line, b.offset(to, 4 * r * self.depth))
             return
-        with b.loop(i64(HIGH)) as row:
-            if operand is None:
+        if operand is None:
+            with b.loop(i64(HIGH)) as row:
                 raw = b.load("i8", b.offset(a, b.mul(row, i64(_ROW))), _ROW)
-            else:
-                raw = operand.line(b.add(self.row, row), 0)
+                b.store(self._numbers_of_a(raw), b.offset(to, b.mul(row, i64(4 * self.depth))))
+            return
+        regular = operand.has_regular_rows()
+        with b.if_(regular, likely=True), b.loop(i64(HIGH // _ROWS)) as eight:
+            first = b.add(self.row, b.shl(eight, 3))
+            rows = b.offset(to, b.mul(eight, i64(4 * _ROWS * self.depth)))
+            for r, raw in enumerate(operand.regular_rows(first)):
+                b.store(self._numbers_of_a(raw), b.offset(rows, 4 * r * self.depth))
+        with b.if_(b.not_(regular), likely=False), b.loop(i64(HIGH)) as row:
+            raw = operand.line(b.add(self.row, row), 0)
             b.store(self._numbers_of_a(raw), b.offset(to, b.mul(row, i64(4 * self.depth))))
 
     def _numbers_of_a(self, raw: IRValue) -> IRValue:
@@ -343,6 +351,29 @@ class _Operand:
         at = self._row_at(b.add_const(first, r))
         further = b.select(self.plain, self.leading, i64(_PIECE))
         return b.concat([self._piece(at), self._piece(b.add(at, further))])
+
+    def has_regular_rows(self) -> IRValue:
+        """Whether it lies along K in whole atoms of the widest swizzle, all of them in shared memory; it may begin with
+        any pair of pieces of a line."""
+        b = self.b
+        start = b.sub(self.start, self._pair())
+        aligned = b.or_(start, b.or_(self.base, self.stride))
+        aligned = b.and_(b.icmp("eq", b.and_const(aligned, _ATOM - 1), i64(0)), b.icmp("eq", self.width, i64(_LINE)))
+        return b.and_(aligned, b.icmp("eq", b.load(I32, self.owner.outside), constant("i32", 0)))
+
+    def _pair(self) -> IRValue:
+        return self.b.and_const(self.start, _LINE - _ROW)
+
+    def regular_rows(self, first: IRValue) -> list[IRValue]:
+        """All k of eight rows of such an operand: each line turns its pieces as its number in the atom says."""
+        b, pair = self.b, self._pair()
+        atom = b.add(b.sub(self.start, pair), b.mul(b.lshr(first, 3), self.stride))
+        found = []
+        for r in range(_ROWS):
+            line = b.offset(self.owner.shared, b.add_const(atom, r * _LINE))
+            pieces = [b.offset(line, b.xor(pair, i64(at ^ r * _PIECE))) for at in (0, _PIECE)]
+            found.append(b.concat([b.load("i8", piece, _PIECE, align=1) for piece in pieces]))
+        return found
 
     def _eight_at(self, r: IRValue, k: int) -> IRValue:
         """Eight neighbours from r on, of one k, of an operand that lies along M or N."""

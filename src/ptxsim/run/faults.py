@@ -35,13 +35,14 @@ _TRAPS = {
     L.FAULT_NULL_POINTER: "a call through a null pointer to a function",
     L.FAULT_HOST_POINTER: "a call through a pointer to a function of the host",
 }
-_WHY = {
-    L.FAULT_STACK: f", or the stack too small: cudaDeviceSetLimit(cudaLimitStackSize, bytes) raises it, to "
-    f"{MAX_LOCAL_BYTES:,} at most",
-    L.FAULT_HOST_POINTER: ": that is what host code gets where it takes the address of a function. Let a __device__ "
-    "variable hold the device's, and copy the pointer from there (cudaMemcpyFromSymbol)",
+_INSTEAD = {
+    L.FAULT_STACK: "Does it end? If it does, the stack is too small: cudaDeviceSetLimit(cudaLimitStackSize, bytes) "
+    f"makes it larger, {MAX_LOCAL_BYTES:,} at most.",
+    L.FAULT_POINTER: "Check that the pointer was set, and that the function takes and returns what the call says.",
+    L.FAULT_NULL_POINTER: "Check that the pointer was set: `if (callback != nullptr)` where it need not be.",
+    L.FAULT_HOST_POINTER: "That is what host code gets where it takes the address of a function. Let a __device__ "
+    "variable hold the device's, and copy the pointer from there (cudaMemcpyFromSymbol).",
 }
-"""What belongs to it, behind the block."""
 
 _MOST_TEXT = 200
 """Characters of an assertion that are shown."""
@@ -94,7 +95,7 @@ def raise_fault(launch: Launch, workers: list[HostWorker]) -> None:
             what = complaint(fault, memory)
         raise KernelTrap(f"thread {thread} of {block} {what}", **where)
     told = _TRAPS[fault.fault].format(stack=launch.unit.kernel.stack_bytes)
-    raise KernelTrap(f"{told} in {block}{_WHY.get(fault.fault, '')}", **where)
+    raise KernelTrap(f"{told} in {block}", next_step=_INSTEAD.get(fault.fault, ""), **where)
 
 
 def _spent(launch: Launch, workers: list[HostWorker], failed: HostWorker, block: str) -> StepLimitExceeded:

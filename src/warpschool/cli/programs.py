@@ -300,3 +300,5 @@ def _draw_note(output: Output, note: Note) -> None:
         output.show(f"    {words.sentence(note)}")
     for text in words.places(note):
         output.show(f"    {text}")
+    if advice := words.advice(note):
+        output.show("    ", ("next: ", "bold cyan"), advice)

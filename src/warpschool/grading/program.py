@@ -52,7 +52,7 @@ from warpschool.harness.source import Source
 from warpschool.programs.report import Call, HostFrame, Note, ProgramReport
 from warpschool.programs.run import LINE, Recording, make_report, make_session
 from warpschool.programs.session import Budget, Fault
-from warpschool.show.programs import places, sentence, source_place
+from warpschool.show.programs import advice, places, sentence, source_place
 
 HOST_CPU_S, HOST_BYTES = 20, 8 << 30
 """Processor time of a program's own process, and its address space."""
@@ -225,7 +225,8 @@ class ProgramSubmission:
         own = line if Path(file).name == self.name else self._own_line((*note.hosts, *note.origin))
         if note.finding is not None and note.kind == note.finding.kind:
             return Judgement(verdict_of_hazard(note.kind), "", line=own, case=case, finding=note.finding)
-        said = _ADDRESS.sub("an address that is not its own", "\n".join([sentence(note), *places(note)]))
+        lines = filter(None, [sentence(note), *places(note), advice(note)])
+        said = _ADDRESS.sub("an address that is not its own", "\n".join(lines))
         told = Judgement(VERDICTS[note.kind], said, line=own, case=case)
         told.cause = note.kind
         return told

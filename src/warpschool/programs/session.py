@@ -524,8 +524,9 @@ class Session:
         file = getattr(problem, "file", "")
         places = self.process.places(callers)
         self.findings.kernel(
-            kind, function.readable, self.launches, places, message=problem.message, line=line, file=file
-        )
+            kind, function.readable, self.launches, places, message=problem.message, line=line, file=file,
+            next_step=problem.next_step,
+        )  # fmt: skip
 
     def _launch_error(self, f: Fields) -> None:
         error, number, gx, gy, gz, bx, by, bz, shared = f.many(9)

@@ -133,6 +133,11 @@ def places(note: Note) -> list[str]:
     return lines
 
 
+def advice(note: Note) -> str:
+    """What to do next, where that is known."""
+    return str(note.facts.get("next_step") or "")
+
+
 def source_place(note: Note) -> tuple[str, int]:
     """The file and the line that a finding is shown at; ("", 0) where there is none."""
     if note.finding is not None:

@@ -114,6 +114,7 @@ def test_a_deadlock_names_memory_as_the_program_does(program):
     path = program(body, before="__global__ void k(int* f) { while (atomicAdd(f, 0) == 0); }")
     run = command("run", path)
     assert "it updates flag at byte 0" in " ".join(run.stderr.replace("|", " ").split()), run.stderr
+    assert "next: Who is to do it?" in run.stderr
 
 
 @needs_tools
