@@ -298,17 +298,21 @@ assumption."""
 
 @dataclass
 class LaneAnalysis:
-    """Patterns of all registers of a kernel for one block shape."""
+    """Patterns of all registers of a kernel for one block shape; not `examined`, nothing is known of any."""
 
     kernel: Kernel
     block: tuple[int, int, int]
     wide_grid: bool = False
+    examined: bool = True
     patterns: dict[str, Lanes] = field(default_factory=dict)
     guarded: dict[int, tuple[int, int]] = field(default_factory=dict)
     """id(instruction) -> (lowest, highest) value that the source may have in the groups' first lanes"""
 
     def __post_init__(self) -> None:
-        self._solve()
+        if self.examined:
+            self._solve()
+        else:
+            self.patterns = dict.fromkeys(self.kernel.registers, VARYING)
 
     def of(self, register: str) -> Lanes:
         return self.patterns.get(register, VARYING)

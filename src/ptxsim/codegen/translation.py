@@ -137,7 +137,7 @@ def translate(
 
     `wide_grid`: do not assume blockIdx.x below MAX_GRID_X. `wide_vectors`: the host has 32 registers of 64 bytes.
     """
-    known = _known(kernel, block, wide_grid)
+    known = _known(kernel, block, wide_grid, examined=not options.outlined)
     kernel = known.kernel
     count = kernel.instruction_count
     unit = replace(
@@ -169,30 +169,36 @@ def translate(
     return Translation(ir, unit, *reached, count, kernel.weight, tuple(part.name for part in parts), runs)
 
 
-def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
-    """What does not depend on the options: found out once for a block shape, as a unit to copy."""
-    if (block, wide_grid) not in kernel.known:
-        kernel.known[block, wide_grid] = (
-            _find_out(kernel, block, wide_grid) if kernel.like is None else _alike(*kernel.like, block, wide_grid)
+def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool, *, examined: bool) -> Unit:
+    """What does not depend on other options: found out once for a block shape, as a unit to copy.
+
+    Stencils work lane by lane: for them it is not `examined` what lanes have in common, which takes as long as half of
+    the rest.
+    """
+    key = block, wide_grid, examined
+    if key not in kernel.known:
+        kernel.known[key] = (
+            _find_out(kernel, *key) if kernel.like is None else _alike(*kernel.like, block, wide_grid, examined)
         )
-    return kernel.known[block, wide_grid]
+    return kernel.known[key]
 
 
 def _alike(
-    origin: Kernel, change: Callable[[Instruction], Instruction], block: tuple[int, int, int], wide_grid: bool
-) -> Unit:
+    origin: Kernel, change: Callable[[Instruction], Instruction], block: tuple[int, int, int], wide_grid: bool,
+    examined: bool,
+) -> Unit:  # fmt: skip
     """What is known of a kernel that was made of another one; the products found there are not looked for again."""
-    known = _known(origin, block, wide_grid)
+    known = _known(origin, block, wide_grid, examined=examined)
     kernel = known.kernel.with_instructions(change)
     analysis = copy(known.analysis)
     analysis.kernel = kernel
     return replace(known, kernel=kernel, analysis=analysis, grids={})
 
 
-def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool) -> Unit:
+def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool, examined: bool) -> Unit:
     requests = shared_requests(kernel)
     kernel = _with_barrier_results(kernel)
-    analysis = LaneAnalysis(kernel, block, wide_grid)
+    analysis = LaneAnalysis(kernel, block, wide_grid, examined)
     kernel = _split_at_guards(kernel, analysis)
     analysis.kernel = kernel
     if len(kernel.blocks) >= MAX_BLOCKS:

@@ -21,9 +21,9 @@ from ptxsim.syntax.program import Kernel
 _SHORT, _TINY = 150, 40
 """PTX instructions of a kernel up to which it is compiled at once: before anybody notices, and before stencils would be
 worth their making."""
-_COMPILING = 18
+_COMPILING = 27
 """About how many times as long as the translation to stencils compiling takes, for whole warps and for lanes that have
-parted: between 10 and 40 times for the references of the course, on any machine."""
+parted: between 15 and 60 times for the references of the course, on any machine."""
 _PATIENCE = 0.25
 """The part of that time that stencils may take first, where somebody waits: another core compiles meanwhile."""
 
