@@ -172,8 +172,8 @@ def translate(
 def _known(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool, *, examined: bool) -> Unit:
     """What does not depend on other options: found out once for a block shape, as a unit to copy.
 
-    Stencils work lane by lane: for them it is not `examined` what lanes have in common, which takes as long as half of
-    the rest.
+    Stencils work lane by lane and instruction by instruction: for them it is not `examined` what lanes have in common,
+    and what several instructions come to, which takes as long as all the rest.
     """
     key = block, wide_grid, examined
     if key not in kernel.known:
@@ -207,8 +207,12 @@ def _find_out(kernel: Kernel, block: tuple[int, int, int], wide_grid: bool, exam
         )
     clusters, pure, drawn = in_clusters(kernel), pure_waits(kernel), drawing(kernel)
     yielding = spin_heads(kernel) | drawn
-    grids = find_products(kernel, partial(_word_offsets, analysis), lambda name: not analysis.of(name).known)
-    frames = find_frames(kernel, lambda name: not analysis.of(name).known)
+
+    def varies(name: str) -> bool:
+        return not analysis.of(name).known
+
+    grids = find_products(kernel, partial(_word_offsets, analysis), varies) if examined else {}
+    frames = find_frames(kernel, varies)
     roots = pointer_roots(kernel)
     return Unit(
         kernel, block, analysis, Options(),

@@ -23,7 +23,7 @@ _SHORT, _TINY = 150, 40
 worth their making."""
 _COMPILING = 27
 """About how many times as long as the translation to stencils compiling takes, for whole warps and for lanes that have
-parted: between 15 and 60 times for the references of the course, on any machine."""
+parted: between 15 and 65 times for the references of the course, on any machine."""
 _PATIENCE = 0.25
 """The part of that time that stencils may take first, where somebody waits: another core compiles meanwhile."""
 
