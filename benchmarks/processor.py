@@ -11,11 +11,17 @@ from pathlib import Path
 
 
 def name() -> str:
-    """What the processor calls itself."""
+    """What the processor calls itself; with its family and model where that is a name of many ("AMD EPYC")."""
     known = Path("/proc/cpuinfo")
     lines = known.read_text("utf-8").splitlines() if known.is_file() else []
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, "") or platform.processor() or platform.machine()
+    facts: dict[str, str] = {}
+    for line in lines:
+        key, _, value = line.partition(":")
+        facts.setdefault(key.strip(), value.strip())
+    found = facts.get("model name", "") or platform.processor() or platform.machine()
+    if not any(c.isdigit() for c in found) and {"cpu family", "model"} <= facts.keys():
+        return f"{found}, family {facts['cpu family']}, model {facts['model']}"
+    return found
 
 
 def spent_s() -> float:
