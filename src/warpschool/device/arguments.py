@@ -95,7 +95,8 @@ class Converted:
 
     def are(self, arguments: Sequence[Any]) -> bool:
         """Whether these are the same objects."""
-        return self._ids == tuple(map(id, arguments)) and None not in [array() for array in self._arrays]
+        given = isinstance(arguments, (tuple, list)) and self._ids == tuple(map(id, arguments))
+        return given and None not in [array() for array in self._arrays]
 
 
 def _never_changes(argument: Any) -> bool:

@@ -123,6 +123,36 @@ def test_the_memory_of_a_launch_is_free_as_soon_as_nobody_has_it() -> None:
         gc.enable()
 
 
+PAIR = """struct Pair { int a, b; };
+extern "C" __global__ void k(int* p, Pair pair, int n) { *p = pair.a + 10 * pair.b + 100 * n; }"""
+
+
+def test_launches_with_arguments_that_have_changed_see_that() -> None:
+    device = SimDevice()
+    kernel = ws.RawModule(code=PAIR, device=device).get_function("k")
+    pair = np.zeros(1, np.dtype([("a", "i4"), ("b", "i4")]))[0]
+    array = device.zeros(1, np.int32)
+    arguments = (array, pair, np.int32(1))
+    found = []
+    for a in (1, 2):
+        pair["a"] = a
+        kernel(1, 1, arguments)
+        found.append(array.get().tolist())
+    assert found == [[101], [102]]
+    packed = bytes(np.array([3, 4], "i4"))
+    for n in (1, 1, 2):
+        kernel(1, 1, (array, packed, n))
+        assert array.get().tolist() == [43 + 100 * n]
+    for _ in range(3):  # each of these arrays may lie where the one before did, or be known by its number
+        other = device.zeros(1, np.int32)
+        kernel(1, 1, (other, packed, 1))
+        assert other.get().tolist() == [143]
+        del other
+    for wrong in (7, array, (array, packed)):
+        with pytest.raises(ArgumentError):
+            kernel(1, 1, wrong)
+
+
 def test_a_launch_can_be_repeated_and_benchmarked() -> None:
     module, launch, _ = run()
     again = launch.again()
