@@ -254,7 +254,6 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
 
     Where the kernel has no `full`, `masked` alone.
     """
-    unit = warps.unit
     if not warps.parts:
         result = b.let("i32", 0, f"call i32 @masked({context}, {WORKER})")
         b.store(result, slots.state)
@@ -266,7 +265,7 @@ def _run_until_settled(b: Helper, warps: Warps, context: IRValue, slots: Slots) 
     code, block = b.lshr(now, 16), b.and_const(now, 0xFFFF)
     together = b.is_any(code, L.AT_BARRIER, L.CONVERGED, L.GAVE_WAY)
     b.branch(together, full, masked, then=full)
-    count = (i64(1),) if unit.in_lockstep else ()
+    count = (i64(1),) if warps.unit.in_lockstep else ()
     in_full = lockstep.call(b, warps.function(b, block), (context, *count), block)
     b.br(judge, then=masked)
     function = b.load("ptr", b.offset(WORKER, L.field("masked")))

@@ -355,11 +355,7 @@ class _Operand:
     def has_regular_rows(self) -> IRValue:
         """Whether it lies along K in whole atoms of the widest swizzle, all of them in shared memory; it may begin with
         any pair of pieces of a line."""
-        b = self.b
-        start = b.sub(self.start, self._pair())
-        aligned = b.or_(start, b.or_(self.base, self.stride))
-        aligned = b.and_(b.icmp("eq", b.and_const(aligned, _ATOM - 1), i64(0)), b.icmp("eq", self.width, i64(_LINE)))
-        return b.and_(aligned, b.icmp("eq", b.load(I32, self.owner.outside), constant("i32", 0)))
+        return self._in_atoms(self.b.sub(self.start, self._pair()))
 
     def _pair(self) -> IRValue:
         return self.b.and_const(self.start, _LINE - _ROW)
@@ -395,8 +391,12 @@ class _Operand:
 
     def is_regular(self) -> IRValue:
         """Whether it lies along M or N in whole atoms of the widest swizzle, all of them in shared memory."""
+        return self._in_atoms(self.b.or_(self.start, self.leading))
+
+    def _in_atoms(self, places: IRValue) -> IRValue:
+        """Whether atoms of the widest swizzle begin at these places and the other ones, and none lies outside."""
         b = self.b
-        aligned = b.or_(b.or_(self.start, self.base), b.or_(self.leading, self.stride))
+        aligned = b.or_(places, b.or_(self.base, self.stride))
         aligned = b.and_(b.icmp("eq", b.and_const(aligned, _ATOM - 1), i64(0)), b.icmp("eq", self.width, i64(_LINE)))
         return b.and_(aligned, b.icmp("eq", b.load(I32, self.owner.outside), constant("i32", 0)))
 

@@ -286,7 +286,7 @@ class SimLoadedKernel:
         limits: dict[str, Any] = {} if options.step_limit is None else {"step_limit": options.step_limit}
         with self.device._lock:
             self.device._collect()
-            if arguments is not self._packed[0] or not arguments:  # which are as `convert` has made them: for good
+            if arguments is not self._packed[0]:  # as `convert` has made them: for good
                 self._packed = arguments, self.sim.packed(arguments)
             record = self.sim.launch(
                 grid,

@@ -51,6 +51,7 @@ def _encoded(
     return np.frombuffer(found, np.dtype(f"V{BYTES}"))[0]
 
 
+@lru_cache(maxsize=64)
 def _described(
     address: int, shape: tuple[int, ...], dtype: np.dtype, name: str, box: tuple[int, ...], window: tuple[int, ...]
 ) -> TensorMap:
